@@ -20,8 +20,8 @@ class Errors:
         "first, e.g. with spacy.util.filter_spans."
     )
     CRF005 = (
-        "[CRF005] The tag {tag} is not one of the scheme {name}. Expected one of {expected}, with any label. Choose the "
-        "scheme in which the tags are written."
+        "[CRF005] The tag {tag} is not one of the scheme {name}. Expected one of {expected}, with any label. Choose "
+        "the scheme in which the tags are written."
     )
     CRF006 = (
         "[CRF006] The scheme {name} without an outside tag needs a span for every token, but only {covered} of "
@@ -29,8 +29,8 @@ class Errors:
     )
     CRF007 = "[CRF007] The label {label} is not known. Expected one of {labels}. Add the label first."
     CRF008 = (
-        "[CRF008] The lengths of the documents add up to {total}, but there are {n_tokens} tag ids. Give the ids of all "
-        "documents one after the other, without padding."
+        "[CRF008] The lengths of the documents add up to {total}, but there are {n_tokens} tag ids. Give the ids of "
+        "all documents one after the other, without padding."
     )
 
 

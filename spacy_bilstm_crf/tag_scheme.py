@@ -118,6 +118,20 @@ class TagScheme:
             raise ValueError(Errors.CRF005.format(tag=repr(tag), name=self.name, expected=expected))
         return prefix, label
 
+    def allows(self, before: str | None, after: str | None) -> bool:
+        """Tell whether one tag may follow another.
+
+        before (str | None): The tag, None at the start of the document.
+        after (str | None): The tag after it, None at the end of the document.
+        RETURNS (bool): Whether the move is legal.
+        RAISES (ValueError): CRF005 if a tag is not one of this scheme.
+        """
+        rules = {OUTSIDE: _SINGLE, **_SCHEMES[self.name]}
+        prefix, label = (OUTSIDE, "") if before is None else self.split(before)
+        next_prefix, next_label = (OUTSIDE, "") if after is None else self.split(after)
+        here, there = rules[prefix], rules[next_prefix]
+        return (here.stops and there.opens) or (here.goes_on and there.continues and label == next_label)
+
     def allowed_transitions(self, labels: Sequence[str]) -> tuple[BoolArray, BoolArray, BoolArray]:
         """List the legal moves from tag to tag, and the tags a document may begin and end with.
 
@@ -150,8 +164,10 @@ class TagScheme:
         return [tags[i] for i in ids.tolist()]
 
     def tags_to_spans(self, tags: Iterable[str]) -> list[Span]:
-        """Read spans from tags. Illegal tag paths are read as conlleval does: a tag that continues no entity of its
-        label opens one, and an entity that is not closed ends where the next tag does not continue it.
+        """Read spans from tags.
+
+        Illegal tag paths are read as conlleval does: a tag that continues no entity of its label opens one, and an
+        entity that is not closed ends where the next tag does not continue it.
 
         tags (Iterable[str]): A tag per token.
         RETURNS (list[tuple[int, int, str]]): (start, end, label) in tokens, end exclusive.
@@ -208,8 +224,9 @@ class TagScheme:
         return ids
 
     def ids_to_spans(self, tag_ids: IntArray, lengths: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Read the spans of a whole batch from tag ids, with the repair rule of `tags_to_spans`. The border of a
-        document ends an entity. A negative id, no tag, counts as outside.
+        """Read the spans of a whole batch from tag ids, with the repair rule of `tags_to_spans`.
+
+        The border of a document ends an entity. A negative id, no tag, counts as outside.
 
         tag_ids (ndarray): Tag ids of all documents, one document after the other.
             (n_tokens,) int64
@@ -265,8 +282,9 @@ class TagScheme:
 
 
 def convert_tags(tags: Iterable[str], source: TagScheme, target: TagScheme) -> list[str]:
-    """Write tags of one scheme in another one. Illegal paths are repaired on the way (`TagScheme.tags_to_spans`).
+    """Write tags of one scheme in another one.
 
+    Illegal paths are repaired on the way (see `TagScheme.tags_to_spans`).
     spaCy's `iob_to_biluo` and `biluo_to_iob` give the same for legal paths, but keep or refuse illegal ones.
 
     tags (Iterable[str]): A tag per token.

@@ -96,15 +96,17 @@ def merge_adjacent(spans):
     return merged
 
 
-@pytest.mark.parametrize("name,outside", ALLOWED)
+@pytest.mark.parametrize(("name", "outside"), ALLOWED)
 def test_allowed_transitions_whole_set(name, outside):
     scheme = TagScheme(name, outside=outside)
     transitions, starts, ends = scheme.allowed_transitions(LABELS)
     tags = scheme.tags(LABELS)
-    found = {"^": {tag for tag, legal in zip(tags, starts) if legal} | {"$"}}
-    for tag, row, end in zip(tags, transitions, ends):
-        found[tag] = {to for to, legal in zip(tags, row) if legal} | ({"$"} if end else set())
+    found = {"^": {tag for tag, legal in zip(tags, starts, strict=True) if legal} | {"$"}}
+    for tag, row, end in zip(tags, transitions, ends, strict=True):
+        found[tag] = {to for to, legal in zip(tags, row, strict=True) if legal} | ({"$"} if end else set())
     assert found == {tag: set(to.split()) for tag, to in ALLOWED[name, outside].items()}
+        assert found[tag] == {after or "$" for after in [*tags, None] if scheme.allows(tag, after)}
+    assert found["^"] == {after or "$" for after in [*tags, None] if scheme.allows(None, after)}
     assert transitions.dtype == starts.dtype == ends.dtype == bool
 
 
@@ -187,7 +189,7 @@ def test_round_trips(scheme, data):
     assert scheme.tags_to_spans(tags) == expected
     lengths = np.array([n_tokens])
     _, starts, ends, labels = scheme.ids_to_spans(ids, lengths)
-    assert [(s, e, LABELS[i]) for s, e, i in zip(starts, ends, labels)] == expected
+    assert [(s, e, LABELS[i]) for s, e, i in zip(starts, ends, labels, strict=True)] == expected
     assert scheme.is_legal(ids, lengths, LABELS).all()
 
 
@@ -199,7 +201,7 @@ def test_batch_equals_one_by_one_for_any_path(scheme, data):
     docs = data.draw(st.lists(st.lists(st.integers(0, n_tags - 1), max_size=6), max_size=5))
     lengths = np.array([len(doc) for doc in docs], dtype=np.int64)
     ids = np.array([i for doc in docs for i in doc], dtype=np.int64)
-    found = [(int(d), int(s), int(e), LABELS[i]) for d, s, e, i in zip(*scheme.ids_to_spans(ids, lengths))]
+    found = [(int(d), int(s), int(e), LABELS[i]) for d, s, e, i in zip(*scheme.ids_to_spans(ids, lengths), strict=True)]
     tags = scheme.tags(LABELS)
     expected = [(d, *span) for d, doc in enumerate(docs) for span in scheme.tags_to_spans(tags[i] for i in doc)]
     assert found == expected
@@ -220,7 +222,7 @@ def test_legal_paths_are_those_that_spans_can_write(scheme, n_tokens):
 
 
 @pytest.mark.parametrize(
-    "name,tags,spans",
+    ("name", "tags", "spans"),
     [
         ("BIO", "I-X I-X O", [(0, 2, "X")]),
         ("BIO", "O I-X", [(1, 2, "X")]),
@@ -247,7 +249,7 @@ def test_border_of_documents_ends_entities():
     scheme = TagScheme("BIO")
     ids = ids_of(scheme, ["B-X", "I-X", "I-X", "I-X", "O", "B-Y"])
     docs, starts, ends, labels = scheme.ids_to_spans(ids, np.array([0, 2, 0, 2, 2, 0]))
-    assert list(zip(docs, starts, ends, labels)) == [(1, 0, 2, 0), (3, 0, 2, 0), (4, 1, 2, 1)]
+    assert list(zip(docs, starts, ends, labels, strict=True)) == [(1, 0, 2, 0), (3, 0, 2, 0), (4, 1, 2, 1)]
     assert scheme.is_legal(ids, np.array([0, 2, 0, 2, 2, 0]), LABELS).tolist() == [True, True, True, False, True, True]
 
 
@@ -266,7 +268,7 @@ def test_empty_batch():
 
 
 def test_lengths_must_fit():
-    with pytest.raises(ValueError, match="CRF008.*add up to 3.*there are 2"):
+    with pytest.raises(ValueError, match=r"CRF008.*add up to 3.*there are 2"):
         TagScheme("BIO").ids_to_spans(np.array([0, 1]), np.array([1, 2]))
 
 
@@ -280,12 +282,12 @@ def test_bad_spans(spans):
 
 
 def test_uncovered_token_without_outside_tag():
-    with pytest.raises(ValueError, match="CRF006.*only 2 of 3"):
+    with pytest.raises(ValueError, match=r"CRF006.*only 2 of 3"):
         TagScheme("BMES", outside=False).spans_to_tags([(0, 2, "")], 3)
 
 
 def test_unknown_label_id():
-    with pytest.raises(ValueError, match="CRF007.*'Z'.*'X'"):
+    with pytest.raises(ValueError, match=r"CRF007.*'Z'.*'X'"):
         TagScheme("BIO").spans_to_ids([(0, 1, "Z")], 1, {"X": 0})
 
 
