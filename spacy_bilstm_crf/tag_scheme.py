@@ -91,6 +91,11 @@ class TagScheme:
         """RETURNS (tuple[str, ...]): The prefixes of the scheme, in the order of their tag ids."""
         return tuple(_SCHEMES[self.name])
 
+    @property
+    def roles(self) -> tuple[int, int, int, int]:
+        """RETURNS (tuple[int, int, int, int]): Which prefix the first, a middle, the last and a single token have."""
+        return _ROLES[self.name]
+
     def tags(self, labels: Iterable[str]) -> list[str]:
         """List all tags, the position being the tag id. Another label at the end only appends tags.
 
@@ -141,7 +146,7 @@ class TagScheme:
             starts, (n_tags,) bool
             ends, (n_tags,) bool
         """
-        opens, continues, goes_on, stops = self._per_tag(len(labels))
+        opens, continues, goes_on, stops = self.tag_rules(len(labels))
         n_out = int(self.outside)
         label_of = np.arange(len(opens)) - n_out
         label_of = np.where(label_of < 0, -1, label_of // len(self.prefixes))
@@ -271,10 +276,14 @@ class TagScheme:
         illegal[1:] |= ~border[1:-1] & ~transitions[tag_ids[:-1], tag_ids[1:]]
         return np.bincount(doc_index[illegal], minlength=len(lengths)) == 0
 
-    def _per_tag(self, n_labels: int) -> BoolArray:
-        """The rules of every tag. "O" stands between entities: it opens, stops and neither goes on nor continues.
+    def tag_rules(self, n_labels: int) -> BoolArray:
+        """List what each tag may do: open an entity, continue one, have another token of it follow, be its last.
 
-        RETURNS (ndarray): (4, n_tags) bool, in the order of the fields of `_Rule`.
+        "O" stands between entities: it opens, stops and neither goes on nor continues.
+
+        n_labels (int): Number of labels.
+        RETURNS (ndarray): Rows in that order.
+            (4, n_tags) bool
         """
         outside = [_SINGLE] if self.outside else []
         rules = outside + list(_SCHEMES[self.name].values()) * n_labels

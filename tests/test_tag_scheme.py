@@ -105,8 +105,9 @@ def test_allowed_transitions_whole_set(name, outside):
     for tag, row, end in zip(tags, transitions, ends, strict=True):
         found[tag] = {to for to, legal in zip(tags, row, strict=True) if legal} | ({"$"} if end else set())
     assert found == {tag: set(to.split()) for tag, to in ALLOWED[name, outside].items()}
-        assert found[tag] == {after or "$" for after in [*tags, None] if scheme.allows(tag, after)}
-    assert found["^"] == {after or "$" for after in [*tags, None] if scheme.allows(None, after)}
+    for before, after in found.items():
+        where = None if before == "^" else before
+        assert after == {tag or "$" for tag in [*tags, None] if scheme.allows(where, tag)}
     assert transitions.dtype == starts.dtype == ends.dtype == bool
 
 
@@ -215,7 +216,7 @@ def test_legal_paths_are_those_that_spans_can_write(scheme, n_tokens):
     tags = scheme.tags(labels)
     paths = np.array(list(itertools.product(range(len(tags)), repeat=n_tokens)), dtype=np.int64)
     legal = scheme.is_legal(paths.ravel(), np.full(len(paths), n_tokens), labels)
-    for path, is_legal in zip(paths.tolist(), legal):
+    for path, is_legal in zip(paths.tolist(), legal, strict=True):
         path_tags = [tags[i] for i in path]
         rewritten = scheme.spans_to_tags(scheme.tags_to_spans(path_tags), n_tokens)
         assert is_legal == (rewritten == path_tags), path_tags
