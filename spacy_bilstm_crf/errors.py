@@ -32,7 +32,46 @@ class Errors:
         "[CRF008] The lengths of the documents add up to {total}, but there are {n_tokens} tag ids. Give the ids of "
         "all documents one after the other, without padding."
     )
+    CRF110 = "[CRF110] Dropout was {dropout}. Expected a rate of at least 0 and less than 1: check [training] dropout."
+    CRF111 = "[CRF111] The setting {name} of the BiLSTM-CRF was {value}. Expected at least {least}: check [model]."
+    CRF201 = (
+        "[CRF201] The BiLSTM-CRF has no weights yet. Train the pipeline, call nlp.initialize(), or load a trained "
+        "pipeline with spacy.load()."
+    )
+    CRF202 = (
+        "[CRF202] The weights of the BiLSTM-CRF could not be read ({error}). Expected a file that this component wrote "
+        "and that is whole: get the model again, or train it again."
+    )
+    CRF203 = (
+        "[CRF203] The weights of the BiLSTM-CRF belong to other settings ({differing}). Load the model with the "
+        "config.cfg it was saved with."
+    )
+    CRF301 = (
+        "[CRF301] The component '{name}' has no labels. Call nlp.initialize() with examples that have entities, give "
+        "them under [initialize.components.{name}] labels, or call add_label() for each."
+    )
+    CRF302 = (
+        "[CRF302] The component '{name}' was to be initialized, but no example has a token. Check the training corpus."
+    )
+    CRF303 = (
+        "[CRF303] The stored component uses the tag scheme {stored}, the config says {config}. Load the model with "
+        "the config.cfg it was saved with."
+    )
+    CRF304 = (
+        "[CRF304] The model of the component '{name}' could not be loaded: {error} Expected a whole model file of the "
+        "architecture that config.cfg describes: get the model again, or load it with the config it was saved with."
+    )
+    CRF305 = (
+        "[CRF305] The model of the component has {nO} tags, its labels ({labels}) make {n_tags}. The files cfg and "
+        "model do not belong together: get both from the same saved pipeline."
+    )
 
 
 class Warnings:
     """Message templates of warnings, to be filled in with `str.format`."""
+
+    CRF350 = (
+        "[CRF350] {n_entities} gold entities of a batch for the component '{name}' have a label it does not know, "
+        "begin or end on white space, or cross a sentence start. They are read as missing annotation. Check the "
+        "corpus; this is said once."
+    )

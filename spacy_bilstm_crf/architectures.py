@@ -1,0 +1,65 @@
+"""Builders of the registered architectures."""
+
+from spacy.tokens import Doc
+from thinc.api import Model, chain
+from thinc.types import Floats2d
+
+from .errors import Errors
+from .layers.bilstm_crf import BiLSTMCRFLayer, resize_output
+from .layers.word_form_embed import WordFormEmbed
+from .types import CRFModel, EmbedModel
+
+
+def build_bilstm_crf_v1(
+    tok2vec: Model[list[Doc], list[Floats2d]],
+    hidden_width: int = 100,
+    depth: int = 1,
+    crf: bool = True,
+    constrained: bool = True,
+    mixed_precision: bool = False,
+    lr_scale: float = 1.0,
+    nO: int | None = None,
+) -> CRFModel:
+    """Build a BiLSTM-CRF on word vectors. Registered as `spacy-bilstm-crf.BiLSTMCRF.v1`.
+
+    tok2vec (Model): Gives each token a vector: an embedding of its own, or a listener to a shared one.
+    hidden_width (int): Width of the LSTM's state in each direction.
+    depth (int): Number of BiLSTM layers. 0: the tags are scored from the word vectors directly.
+    crf (bool): Learn scores of moves between tags. False gives a BiLSTM tagger with a softmax for each token.
+    constrained (bool): Rule out what the tag scheme forbids, in training and in decoding. False gives a CRF that has
+        to learn which moves are legal, as in the original papers. Without `crf` nothing is ruled out.
+    mixed_precision (bool): Compute the network in bfloat16 where that is safe; the CRF itself stays wide.
+    lr_scale (float): Factor on the learning rate for the BiLSTM-CRF, for a smaller one in an encoder below.
+    nO (int | None): Number of tags, set by the pipe.
+    RETURNS (Model): From documents to the potentials of the batch.
+    RAISES (ValueError): CRF111 if a size is out of range.
+    REFERENCE: Huang et al. 2015; Lample et al. 2016
+    """
+    for name, value, least in (("hidden_width", hidden_width, 1), ("depth", depth, 0)):
+        if value < least:
+            raise ValueError(Errors.CRF111.format(name=name, value=value, least=least))
+    layer = BiLSTMCRFLayer(
+        nI=tok2vec.maybe_get_dim("nO"),
+        nO=nO,
+        hidden_width=hidden_width,
+        depth=depth,
+        crf=crf,
+        mixed_precision=mixed_precision,
+        lr_scale=lr_scale,
+    )
+    model: CRFModel = chain(tok2vec, layer)
+    model.set_ref("tok2vec", tok2vec)
+    model.set_ref("output_layer", layer)
+    model.attrs["constrained"] = crf and constrained
+    model.attrs["resize_output"] = lambda model, nO: resize_output(layer, nO)
+    return model
+
+
+def build_word_form_embed_v1(embed: EmbedModel, cache_size: int = 20000) -> EmbedModel:
+    """Embed each word form of a batch once. Registered as `spacy-bilstm-crf.WordFormEmbed.v1`.
+
+    embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`.
+    cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
+    RETURNS (Model): From documents to one array of word vectors for each.
+    """
+    return WordFormEmbed(embed, cache_size=cache_size)

@@ -1,0 +1,85 @@
+"""Padded batches of documents of similar length.
+
+A recursion over time costs one step for each token of the longest document of its batch. Documents are therefore sorted
+by length and cut into buckets whose padding stays below a given share; nothing computed for a document depends on the
+bucket it falls in.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Bucket(NamedTuple):
+    """Documents of similar length and where their tokens lie, for padded batches in time-major order.
+
+    docs (Tensor): Positions of the documents in the batch.
+        (n_docs,) int64
+    lengths (Tensor): Their lengths in tokens.
+        (n_docs,) int64
+    rows (Tensor): Which row of the ragged batch stands at each time step; padding repeats a document's last token.
+        (n_steps, n_docs) int64
+    reversed_rows (Tensor): The same with every document read from its last token to its first.
+        (n_steps, n_docs) int64
+    """
+
+    docs: Tensor
+    lengths: Tensor
+    rows: Tensor
+    reversed_rows: Tensor
+
+
+def make_buckets(lengths: Tensor, *, max_padding: float = 0.15, offsets: Tensor | None = None) -> list[Bucket]:
+    """Sort documents by length and cut them into buckets with little padding.
+
+    lengths (Tensor): Number of tokens of each document. Documents without tokens are in no bucket.
+        (n_docs,) int64, on the CPU
+    max_padding (float): Largest share of a bucket's cells that may be padding.
+    offsets (Tensor | None): First row of each document; None if the documents follow one another.
+        (n_docs,) int64
+    RETURNS (list[Bucket]): The buckets, shortest documents first. Their tensors are on the CPU.
+    """
+    sizes = lengths.tolist()
+    order = sorted((i for i, size in enumerate(sizes) if size), key=sizes.__getitem__)
+    if offsets is None:
+        offsets = torch.cumsum(lengths, 0) - lengths
+    buckets = []
+    start, n_filled = 0, 0
+    for i, doc in enumerate(order):
+        n_cells = sizes[doc] * (i + 1 - start)
+        too_padded = n_cells - n_filled - sizes[doc] > max_padding * n_cells
+        if i > start and too_padded:
+            buckets.append(_make_bucket(torch.tensor(order[start:i]), lengths, offsets))
+            start, n_filled = i, 0
+        n_filled += sizes[doc]
+    if order:
+        buckets.append(_make_bucket(torch.tensor(order[start:]), lengths, offsets))
+    return buckets
+
+
+def _make_bucket(docs: Tensor, lengths: Tensor, offsets: Tensor) -> Bucket:
+    sizes = lengths[docs]
+    steps = torch.arange(int(sizes.max())).unsqueeze(1)
+    steps = torch.minimum(steps, sizes - 1)  # (n_steps, n_docs)
+    first = offsets[docs]
+    return Bucket(docs, sizes, first + steps, first + sizes - 1 - steps)
+
+
+def cells_of_rows(buckets: list[Bucket], n_rows: int, *, backwards: bool = False) -> Tensor:
+    """Find where each row of the ragged batch lies among the buckets' cells, laid end to end.
+
+    buckets (list[Bucket]): The buckets of the whole batch.
+    n_rows (int): Number of tokens in the batch.
+    backwards (bool): Look in `reversed_rows` instead of `rows`.
+    RETURNS (Tensor): Index into the concatenation of the buckets' flattened cells.
+        (n_rows,) int64
+    """
+    cells = torch.empty(n_rows, dtype=torch.int64)
+    n_before = 0
+    for bucket in buckets:
+        rows = bucket.reversed_rows if backwards else bucket.rows
+        is_token = torch.arange(len(rows)).unsqueeze(1) < bucket.lengths  # (n_steps, n_docs)
+        cells[rows[is_token]] = n_before + is_token.flatten().nonzero().squeeze(1)
+        n_before += rows.numel()
+    return cells

@@ -1,0 +1,160 @@
+"""From potentials to losses, tag paths and probabilities, for batches as Thinc holds them.
+
+The functions of `crf` work on padded torch tensors. Here ragged batches are cut into buckets of similar length, moved
+through those functions, and put together again.
+"""
+
+from collections.abc import Iterator
+from typing import cast
+
+import numpy
+import torch
+from thinc.util import torch2xp, xp2torch
+from torch import Tensor
+
+from . import crf
+from .batching import Bucket, cells_of_rows, make_buckets
+from .threads import use_one_thread_after_fork
+from .types import AllowedTransitions, Annotation, BoolArray, CRFPotentials, IntArray
+
+# A CRF step is cheap beside its fixed cost, so wider buckets pay more than in the network.
+_MAX_PADDING = 0.35
+
+
+def decode(
+    potentials: CRFPotentials, allowed: AllowedTransitions | None = None, possible_tags: BoolArray | None = None
+) -> IntArray:
+    """Find the best tag path of each document.
+
+    potentials (CRFPotentials): The scores of the batch.
+    allowed (AllowedTransitions | None): Which moves are legal; None for all.
+    possible_tags (BoolArray | None): Which tags a token may have; None for all.
+        (n_tokens, n_tags) bool
+    RETURNS (IntArray): The tag of each token.
+        (n_tokens,) int64
+    """
+    paths = numpy.empty(len(potentials.emissions), dtype="int64")
+    for bucket, padded in _padded_buckets(potentials, allowed):
+        _, tags = crf.viterbi(padded, _pad_tags(possible_tags, bucket, padded))
+        is_token = torch.arange(tags.shape[1]) < bucket.lengths.unsqueeze(1)  # (n_docs, n_steps)
+        paths[bucket.rows.T[is_token].numpy()] = tags.cpu()[is_token].numpy()
+    return paths
+
+
+def marginals(
+    potentials: CRFPotentials, allowed: AllowedTransitions | None = None, possible_tags: BoolArray | None = None
+) -> numpy.ndarray:
+    """Find the probability of each tag at each token.
+
+    potentials (CRFPotentials): The scores of the batch.
+    allowed (AllowedTransitions | None): Which moves are legal; None for all.
+    possible_tags (BoolArray | None): Which tags a token may have; None for all.
+        (n_tokens, n_tags) bool
+    RETURNS (ndarray): Probabilities that sum to 1 for each token.
+        (n_tokens, n_tags) float32
+    """
+    probabilities = numpy.zeros(potentials.emissions.shape, dtype="float32")
+    for bucket, padded in _padded_buckets(potentials, allowed):
+        probs = crf.marginals(padded, _pad_tags(possible_tags, bucket, padded))
+        is_token = torch.arange(probs.shape[1]) < bucket.lengths.unsqueeze(1)  # (n_docs, n_steps)
+        probabilities[bucket.rows.T[is_token].numpy()] = probs.cpu()[is_token].numpy()
+    return probabilities
+
+
+def loss_and_gradient(
+    potentials: CRFPotentials,
+    annotation: Annotation,
+    allowed: AllowedTransitions | None = None,
+    possible_tags: BoolArray | None = None,
+) -> tuple[numpy.ndarray, CRFPotentials]:
+    """Find the negative log likelihood of the annotation, and its gradient.
+
+    potentials (CRFPotentials): The scores of the batch.
+    annotation (Annotation): The gold tags, or what is known of them. It lies within what is possible.
+    allowed (AllowedTransitions | None): Which moves are legal; None for all.
+    possible_tags (BoolArray | None): Which tags a token may have; None for all.
+        (n_tokens, n_tags) bool
+    RETURNS (tuple): The loss of each document in nats, (n_docs,) float64, and the gradient of their sum with respect
+        to the potentials, expected minus observed counts.
+    REFERENCE: Lafferty et al. 2001; Lample et al. 2016, equation 3
+    """
+    emissions = xp2torch(potentials.emissions)
+    losses = numpy.zeros(len(potentials.lengths))
+    d_rows = []
+    d_moves: list[Tensor] = [
+        torch.zeros_like(xp2torch(scores))
+        for scores in (potentials.transitions, potentials.start_transitions, potentials.end_transitions)
+    ]
+    buckets = []
+    for bucket, padded in _padded_buckets(potentials, allowed, _complete_docs(potentials, annotation)):
+        loss, gradient = _bucket_loss(padded, bucket, annotation, possible_tags)
+        losses[bucket.docs.numpy()] = loss.cpu().numpy()
+        d_rows.append(gradient.emissions.transpose(0, 1).flatten(0, 1))
+        for total, part in zip(d_moves, gradient[1:], strict=True):
+            total += part
+        buckets.append(bucket)
+    if not buckets:
+        d_emissions = torch.zeros_like(emissions)
+    else:
+        cells = cells_of_rows(buckets, len(emissions)).to(emissions.device)
+        d_emissions = torch.cat(d_rows).index_select(0, cells)
+    gradients = [torch2xp(tensor) for tensor in (d_emissions, *d_moves)]
+    return losses, CRFPotentials(gradients[0], potentials.lengths, *gradients[1:])
+
+
+def _complete_docs(potentials: CRFPotentials, annotation: Annotation) -> BoolArray:
+    """Tell which documents have exactly one allowed tag at every token."""
+    docs = numpy.repeat(numpy.arange(len(potentials.lengths)), potentials.lengths)
+    return numpy.bincount(docs[annotation.tags < 0], minlength=len(potentials.lengths)) == 0
+
+
+def _bucket_loss(
+    padded: crf.Potentials, bucket: Bucket, annotation: Annotation, possible_tags: BoolArray | None
+) -> tuple[Tensor, crf.Gradient]:
+    possible = _pad_tags(possible_tags, bucket, padded)
+    device = padded.emissions.device
+    tags = torch.from_numpy(annotation.tags)[bucket.rows.T].to(device)  # (n_docs, n_steps)
+    # Padding repeats a document's last tag, so a negative one is a token's.
+    if not bool((tags < 0).any()):
+        return crf.nll_and_gradient(padded, tags, possible)
+    n_tags = padded.emissions.shape[2]
+    open_tags = _pad_tags(annotation.allowed_tags, bucket, padded)
+    if open_tags is None:
+        open_tags = torch.ones_like(padded.emissions, dtype=torch.bool) if possible is None else possible
+    one_hot = torch.nn.functional.one_hot(tags.clamp(min=0), n_tags).bool()
+    allowed_tags = torch.where(tags.unsqueeze(2) < 0, open_tags, one_hot)
+    return crf.marginal_nll_and_gradient(padded, allowed_tags, possible)
+
+
+def _padded_buckets(
+    potentials: CRFPotentials, allowed: AllowedTransitions | None, is_complete: BoolArray | None = None
+) -> Iterator[tuple[Bucket, crf.Potentials]]:
+    """Cut a batch into buckets. Documents that are not complete come in buckets of their own."""
+    use_one_thread_after_fork()
+    emissions = xp2torch(potentials.emissions)
+    moves = _constrained_moves(potentials, allowed)
+    lengths = torch.from_numpy(potentials.lengths)
+    groups = [lengths]
+    if is_complete is not None and not is_complete.all():
+        complete = torch.from_numpy(is_complete)
+        groups = [torch.where(complete, lengths, 0), torch.where(complete, 0, lengths)]
+    offsets = torch.cumsum(lengths, 0) - lengths
+    for group in groups:
+        for bucket in make_buckets(group, max_padding=_MAX_PADDING, offsets=offsets):
+            rows = bucket.rows.to(emissions.device)
+            steps = emissions.index_select(0, rows.flatten()).view(*rows.shape, -1)  # (n_steps, n_docs, n_tags)
+            yield bucket, crf.Potentials(steps.transpose(0, 1), bucket.lengths.to(emissions.device), *moves)
+
+
+def _constrained_moves(potentials: CRFPotentials, allowed: AllowedTransitions | None) -> list[Tensor]:
+    moves = (potentials.transitions, potentials.start_transitions, potentials.end_transitions)
+    tensors = [cast(Tensor, xp2torch(scores)) for scores in moves]
+    if allowed is None:
+        return tensors
+    return [crf.constrain(scores, torch.from_numpy(mask).to(scores.device)) for scores, mask in zip(tensors, allowed)]
+
+
+def _pad_tags(tags: BoolArray | None, bucket: Bucket, padded: crf.Potentials) -> Tensor | None:
+    if tags is None:
+        return None
+    return torch.from_numpy(tags)[bucket.rows.T].to(padded.emissions.device)  # (n_docs, n_steps, n_tags)

@@ -1,0 +1,252 @@
+"""Embed each distinct word form of a batch once, and remember it across batches at prediction.
+
+In running text half the tokens of a batch repeat another one. What an embedding computes depends on the word form
+alone, so it is computed for the distinct forms and gathered.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import ORTH, intify_attr
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+from thinc.api import Model, NumpyOps
+from thinc.types import Floats2d
+
+from ..types import EmbedModel, IntArray
+
+KeyArray = NDArray[numpy.uint64]
+
+
+class WordForms:
+    """The distinct rows of attributes in a batch, in a shape that embedding layers take for a Doc.
+
+    vocab (Vocab): The vocabulary of the documents.
+    attrs (list[int]): IDs of the attributes.
+    rows (KeyArray): Their values.
+        (n_forms, n_attrs) uint64
+    """
+
+    def __init__(self, vocab: Vocab, attrs: list[int], rows: KeyArray) -> None:
+        self.vocab = vocab
+        self.attrs = attrs
+        self.rows = rows
+
+    def __len__(self) -> int:
+        """RETURNS (int): Number of distinct forms."""
+        return len(self.rows)
+
+    def to_array(self, attrs: int | str | Sequence[int | str]) -> KeyArray:
+        """Return attributes of the forms, as `Doc.to_array` does.
+
+        attrs (int | str | Sequence): One attribute or several.
+        RETURNS (KeyArray): One value, or one row of values, for each form.
+            (n_forms,) or (n_forms, n_attrs) uint64
+        """
+        if isinstance(attrs, (int, str)):
+            return self.rows[:, self.attrs.index(intify_attr(attrs))]
+        columns = [self.attrs.index(intify_attr(attr)) for attr in attrs]
+        return self.rows[:, columns[0]] if len(columns) == 1 else self.rows[:, columns]
+
+    def to_utf8_array(self, nr_char: int = -1) -> NDArray[Any]:
+        """Return the characters of the forms, as `Doc.to_utf8_array` does.
+
+        nr_char (int): Number of bytes for each form; -1 for the longest.
+        RETURNS (ndarray): Bytes as spaCy lays them out.
+            (n_forms, nr_char) uint8
+        """
+        return Doc(self.vocab, words=self.texts).to_utf8_array(nr_char=nr_char)
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each form."""
+        strings = self.vocab.strings
+        return [strings[orth] for orth in self.rows[:, self.attrs.index(ORTH)].tolist()]
+
+
+class _Generation:
+    """Cached vectors that belong to one state of the weights.
+
+    A slot is claimed by an atomic counter, filled, and only then published in `slots`, so threads share the object
+    without a lock, and a process forked at any moment finds it usable.
+    """
+
+    def __init__(self, size: int, width: int) -> None:
+        self.slots: dict[int, int] = {}
+        self.vectors = numpy.zeros((size, width), dtype="float32")
+        self.counter = itertools.count()
+
+    def add(self, keys: list[int], vectors: Floats2d) -> bool:
+        """Store vectors. Returns whether there was room for all."""
+        for key, vector in zip(keys, vectors, strict=True):
+            slot = next(self.counter)
+            if slot >= len(self.vectors):
+                return False
+            self.vectors[slot] = vector
+            self.slots[key] = slot
+        return True
+
+
+class WordFormCache:
+    """Vectors of word forms seen at prediction. Never serialized, and empty in a copy.
+
+    size (int): Number of forms to keep. When it is full, it starts anew.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.generation: _Generation | None = None
+        self.weights: list[Any] = []
+        self.samples: list[bytes] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "WordFormCache":
+        return WordFormCache(self.size)
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return WordFormCache, (self.size,)
+
+    def clear(self) -> None:
+        """Forget all vectors."""
+        self.generation = None
+
+    def generation_for(self, weights: list[Any], width: int) -> _Generation:
+        """Return the vectors that belong to these weights, forgetting those of others.
+
+        weights (list): The arrays the embedding reads. Holding them keeps their memory from being used again.
+        width (int): Width of a vector.
+        RETURNS (_Generation): The cached vectors.
+        """
+        generation = self.generation
+        samples = [_sample(array) for array in weights]
+        is_same = samples == self.samples and list(map(id, weights)) == list(map(id, self.weights))
+        if generation is None or not is_same:
+            generation = _Generation(self.size, width)
+            self.weights, self.samples, self.generation = weights, samples, generation
+        return generation
+
+
+def _sample(array: Any) -> bytes:
+    # Optimizers write in place. An update reaches every entry of a dense layer, so a few entries give it away.
+    return array.ravel()[:: max(1, array.size // 32)].tobytes()
+
+
+def WordFormEmbed(embed: EmbedModel, *, cache_size: int = 20000) -> EmbedModel:
+    """Run an embedding on the distinct word forms of a batch instead of on every token.
+
+    embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`: the vector of a token depends on
+        its attributes alone.
+    cache_size (int): Number of word forms whose vectors are kept between batches at prediction on a CPU; 0 for none.
+    RETURNS (Model): From documents to one (n_tokens, nO) array for each.
+    """
+    return Model(
+        "word_form_embed",
+        forward,
+        init=init,
+        layers=[embed],
+        dims={"nO": embed.maybe_get_dim("nO")},
+        attrs={"cache": WordFormCache(cache_size)},
+        refs={"embed": embed},
+    )
+
+
+def init(model: EmbedModel, X: list[Doc] | None = None, Y: Any = None) -> None:
+    """Initialize the embedding and find its width."""
+    embed = model.layers[0]
+    embed.initialize(X=X)
+    model.attrs["cache"].clear()
+    if model.has_dim("nO") is None:
+        width = embed.maybe_get_dim("nO")
+        if width is None and X:
+            width = embed.predict(X[:1])[0].shape[1]
+        if width is not None:
+            model.set_dim("nO", width)
+
+
+def forward(
+    model: EmbedModel, docs: list[Doc], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+    """Embed the distinct forms and give every token the vector of its form."""
+    lengths = [len(doc) for doc in docs]
+    if not sum(lengths):
+        return [model.ops.alloc2f(0, model.get_dim("nO")) for _ in docs], lambda d_vectors: []
+    attrs = read_attrs(model.layers[0])
+    rows = numpy.concatenate([doc.to_array(attrs) for doc in docs])  # (n_tokens, n_attrs)
+    keys, first, form_of = numpy.unique(hash_rows(rows), return_index=True, return_inverse=True)
+    forms = WordForms(docs[0].vocab, attrs, rows[first])
+    if is_train:
+        model.attrs["cache"].clear()
+        (vectors,), embed_backprop = model.layers[0]([cast(Doc, forms)], is_train=True)
+    else:
+        vectors = _embed_with_cache(model, forms, keys)
+    form_of = model.ops.asarray1i(form_of)
+    splits = cast(list[Floats2d], model.ops.unflatten(vectors[form_of], lengths))
+
+    def backprop(d_splits: list[Floats2d]) -> list[Doc]:
+        d_tokens = model.ops.as_contig(model.ops.flatten(d_splits))
+        d_vectors = model.ops.alloc2f(len(forms), d_tokens.shape[1])
+        model.ops.scatter_add(d_vectors, form_of, d_tokens)
+        embed_backprop([d_vectors])
+        return []
+
+    return splits, backprop
+
+
+def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Floats2d:
+    embed = model.layers[0]
+    cache: WordFormCache = model.attrs["cache"]
+    if not cache.size or not isinstance(model.ops, NumpyOps):
+        return embed.predict([cast(Doc, forms)])[0]
+    generation = cache.generation_for(_weights(embed, forms.vocab), model.get_dim("nO"))
+    slots = numpy.fromiter((generation.slots.get(key, -1) for key in keys.tolist()), dtype="int64", count=len(keys))
+    unseen = numpy.flatnonzero(slots < 0)
+    vectors = generation.vectors[slots]
+    if len(unseen):
+        new_forms = WordForms(forms.vocab, forms.attrs, forms.rows[unseen])
+        vectors[unseen] = embed.predict([cast(Doc, new_forms)])[0]
+        if not generation.add(keys[unseen].tolist(), vectors[unseen]):
+            cache.clear()
+    return vectors
+
+
+def _weights(embed: EmbedModel, vocab: Vocab) -> list[Any]:
+    weights = [node.get_param(name) for node in embed.walk() for name in node.param_names if node.has_param(name)]
+    return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
+
+
+def read_attrs(embed: EmbedModel) -> list[int]:
+    """List the token attributes that an embedding reads: those of its feature extractors, and the text itself.
+
+    embed (Model): The embedding.
+    RETURNS (list[int]): Attribute IDs, each once.
+    """
+    columns = [intify_attr(attr) for node in embed.walk() for attr in node.attrs.get("columns", ())]
+    return list(dict.fromkeys([ORTH, *columns]))
+
+
+def hash_rows(rows: KeyArray) -> KeyArray:
+    """Hash rows of attribute values to one key each.
+
+    rows (KeyArray): Values, most of them hashes of 64 bits already.
+        (n_rows, n_attrs) uint64
+    RETURNS (KeyArray): The keys.
+        (n_rows,) uint64
+    """
+    keys = numpy.zeros(len(rows), dtype="uint64")
+    for column in rows.T:
+        # Multiply and fold, so that equal values in two columns do not cancel.
+        keys = (keys ^ column) * numpy.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> numpy.uint64(32)
+    return keys
+
+
+def cached_forms(model: EmbedModel) -> int:
+    """Return how many word forms the cache holds.
+
+    model (Model): A `WordFormEmbed` layer.
+    RETURNS (int): The number of forms.
+    """
+    generation = cast(IntArray | None, model.attrs["cache"].generation)
+    return len(generation.slots) if generation is not None else 0

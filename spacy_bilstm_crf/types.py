@@ -1,0 +1,71 @@
+"""What crosses between torch, Thinc and the pipes."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.types import Floats1d, Floats2d
+
+BoolArray: TypeAlias = NDArray[numpy.bool_]
+IntArray: TypeAlias = NDArray[numpy.int64]
+
+
+@dataclass
+class CRFPotentials:
+    """The scores of a batch, or the gradient of a loss with respect to them.
+
+    emissions (Floats2d): Score of each tag at each token, the documents of the batch one after another.
+        (n_tokens, n_tags) float32
+    lengths (IntArray): Number of tokens of each document.
+        (n_docs,) int64, on the CPU
+    transitions (Floats2d): Score of the move from one tag (row) to another (column).
+        (n_tags, n_tags) float32
+    start_transitions (Floats1d): Score of each tag at the first token.
+        (n_tags,) float32
+    end_transitions (Floats1d): Score of each tag at the last token.
+        (n_tags,) float32
+    """
+
+    emissions: Floats2d
+    lengths: IntArray
+    transitions: Floats2d
+    start_transitions: Floats1d
+    end_transitions: Floats1d
+
+
+class AllowedTransitions(NamedTuple):
+    """Which moves a tag scheme allows.
+
+    transitions (BoolArray): From tag (row) to tag (column).
+        (n_tags, n_tags) bool
+    starts (BoolArray): At the first token.
+        (n_tags,) bool
+    ends (BoolArray): At the last token.
+        (n_tags,) bool
+    """
+
+    transitions: BoolArray
+    starts: BoolArray
+    ends: BoolArray
+
+
+@dataclass
+class Annotation:
+    """What the annotation of a batch says of its tags.
+
+    tags (IntArray): The gold tag of each token, -1 where it is not known.
+        (n_tokens,) int64
+    allowed_tags (BoolArray | None): Which tags the annotation leaves open, where that is more than one and fewer than
+        all. None: one for a known tag, every possible one for -1.
+        (n_tokens, n_tags) bool
+    """
+
+    tags: IntArray
+    allowed_tags: BoolArray | None = None
+
+
+CRFModel: TypeAlias = Model[list[Doc], CRFPotentials]
+EmbedModel: TypeAlias = Model[list[Doc], list[Floats2d]]
