@@ -32,6 +32,22 @@ class Errors:
         "[CRF008] The lengths of the documents add up to {total}, but there are {n_tokens} tag ids. Give the ids of "
         "all documents one after the other, without padding."
     )
+    CRF101 = (
+        "[CRF101] Document {doc} of the batch has no tag path: every one uses a forbidden move or a tag that is not "
+        "possible. Allow at least one path in its masks and transitions."
+    )
+    CRF102 = (
+        "[CRF102] The scores of document {doc} of the batch are NaN, +inf or too large to add up. Expected finite scores, "
+        "or -inf where something is forbidden. Look for a diverged training: lower the learning rate or clip gradients."
+    )
+    CRF103 = (
+        "[CRF103] The {name} given to the CRF has shape {received}, expected {expected}. Potentials, tags and masks are "
+        "batch first: (n_docs, n_tokens, n_tags)."
+    )
+    CRF104 = (
+        "[CRF104] The annotated path of document {doc} of the batch uses a forbidden move or a tag that is not possible, so "
+        "its loss is infinite. Leave such tags open and use the loss for partial annotation."
+    )
     CRF110 = "[CRF110] Dropout was {dropout}. Expected a rate of at least 0 and less than 1: check [training] dropout."
     CRF111 = "[CRF111] The setting {name} of the BiLSTM-CRF was {value}. Expected at least {least}: check [model]."
     CRF201 = (

@@ -1,0 +1,44 @@
+"""Linear-chain CRF as pure torch functions: scores, losses with closed-form gradients, marginals and decoding.
+
+Nothing here has parameters, keeps state or builds an autograd graph. Everything works on `Potentials`: padded batches,
+batch first, in which a forbidden move is -inf and what lies in the padding of the emissions never matters.
+
+potentials: the data that goes in and comes out, checks, and the lattice with its END tag
+probability_space: forward-backward as scaled float64 matrix products, the fast route, with the guard that says when
+    it may not be trusted
+log_space: forward-backward in log space, the route for whatever the guard turns away and devices without float64
+messages: picks the route per document
+losses, marginals, decoding: what callers use
+"""
+
+from .decoding import n_best, viterbi
+from .losses import (
+    log_partition,
+    marginal_nll,
+    marginal_nll_and_gradient,
+    nll,
+    nll_and_gradient,
+    path_log_prob,
+    path_score,
+)
+from .marginals import forward_backward, marginals, pairwise_marginals, segment_log_prob
+from .potentials import Gradient, Potentials, constrain
+
+__all__ = [
+    "Gradient",
+    "Potentials",
+    "constrain",
+    "forward_backward",
+    "log_partition",
+    "marginal_nll",
+    "marginal_nll_and_gradient",
+    "marginals",
+    "n_best",
+    "nll",
+    "nll_and_gradient",
+    "pairwise_marginals",
+    "path_log_prob",
+    "path_score",
+    "segment_log_prob",
+    "viterbi",
+]

@@ -1,0 +1,113 @@
+"""Forward-backward in log space: slower than probability space, exact at any scale, and content with float32."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .potentials import Lattice, Potentials, build_lattice, check_log_partition, wide_dtype
+
+
+class LogMessages(NamedTuple):
+    """Forward and backward scores, each step lowered so that its best tag has 0, and what was taken off.
+
+    lattice (Lattice): What the recursion ran on.
+    alpha (Tensor): Paths up to and including a step, by the tag there.
+        (n_tokens + 1, n_docs, n_tags + 1), float
+    beta (Tensor): Paths behind a step, by the tag there.
+        (n_tokens + 1, n_docs, n_tags + 1), float
+    alpha_offset (Tensor): To be added to alpha.
+        (n_tokens + 1, n_docs), float
+    beta_offset (Tensor): To be added to beta.
+        (n_tokens + 1, n_docs), float
+    log_partition (Tensor):
+        (n_docs,), float
+    """
+
+    lattice: Lattice
+    alpha: Tensor
+    beta: Tensor
+    alpha_offset: Tensor
+    beta_offset: Tensor
+    log_partition: Tensor
+
+
+def _lower(scores: Tensor) -> Tensor:
+    # Lower each row in place so that its maximum is 0; return what was taken off. A row of -inf stays.
+    top = scores.amax(dim=-1)
+    top.masked_fill_(top == float("-inf"), 0.0)
+    scores.sub_(top.unsqueeze(-1))
+    return top
+
+
+def _forward(lattice: Lattice) -> tuple[Tensor, Tensor]:
+    alpha = torch.empty_like(lattice.emissions)
+    taken = lattice.emissions.new_empty(lattice.emissions.shape[:2])
+    torch.add(lattice.emissions[0], lattice.start, out=alpha[0])
+    taken[0] = _lower(alpha[0])
+    for step in range(1, len(alpha)):
+        moves = alpha[step - 1].unsqueeze(2) + lattice.transitions  # (n_docs, from, to)
+        torch.add(moves.logsumexp(dim=1), lattice.emissions[step], out=alpha[step])
+        taken[step] = _lower(alpha[step])
+    return alpha, taken.cumsum(dim=0)
+
+
+def _backward(lattice: Lattice) -> tuple[Tensor, Tensor]:
+    beta = torch.full_like(lattice.emissions, float("-inf"))
+    taken = lattice.emissions.new_zeros(lattice.emissions.shape[:2])
+    beta[-1, :, -1] = 0.0
+    for step in range(len(beta) - 2, -1, -1):
+        entered = lattice.emissions[step + 1] + beta[step + 1]
+        beta[step] = (entered.unsqueeze(1) + lattice.transitions).logsumexp(dim=2)
+        taken[step] = _lower(beta[step])
+    return beta, taken.flip(0).cumsum(dim=0).flip(0)
+
+
+def log_messages(
+    potentials: Potentials, possible_tags: Tensor | None = None, doc_index: Tensor | None = None
+) -> LogMessages:
+    """Run forward-backward in log space.
+
+    potentials (Potentials): The potentials.
+    possible_tags (Optional[Tensor]): True where a tag is possible.
+        (n_docs, n_tokens, n_tags), bool
+    doc_index (Optional[Tensor]): Index of each document in the caller's batch, for error messages.
+    RETURNS (LogMessages): The messages.
+    RAISES (ValueError): CRF101, CRF102.
+    """
+    lattice = build_lattice(potentials, possible_tags, wide_dtype(potentials.emissions.device))
+    alpha, alpha_offset = _forward(lattice)
+    log_z = alpha[-1, :, -1] + alpha_offset[-1]
+    check_log_partition(log_z, doc_index)
+    beta, beta_offset = _backward(lattice)
+    return LogMessages(lattice, alpha, beta, alpha_offset, beta_offset, log_z)
+
+
+def log_marginals(messages: LogMessages) -> tuple[Tensor, Tensor]:
+    """Combine forward and backward scores.
+
+    messages (LogMessages): The messages.
+    RETURNS (tuple[Tensor, Tensor]): log P(tag at step), and the score of all paths at each step on the scale of the
+        lowered messages.
+        (n_tokens + 1, n_docs, n_tags + 1) and (n_tokens + 1, n_docs), float
+    """
+    joint = messages.alpha + messages.beta
+    local = joint.logsumexp(dim=2)
+    return joint.sub_(local.unsqueeze(2)), local
+
+
+def expected_moves(messages: LogMessages) -> Tensor:
+    """Count the moves that are expected over all documents.
+
+    messages (LogMessages): The messages.
+    RETURNS (Tensor): Expected number of uses of each move.
+        (n_tags + 1, n_tags + 1), float
+    """
+    lattice = messages.lattice
+    counts = torch.zeros_like(lattice.transitions)
+    for step in range(len(messages.alpha) - 1):
+        entered = lattice.emissions[step + 1] + messages.beta[step + 1]
+        moves = messages.alpha[step].unsqueeze(2) + lattice.transitions + entered.unsqueeze(1)
+        total = moves.logsumexp(dim=(1, 2), keepdim=True)
+        counts += moves.sub_(total).exp_().sum(dim=0)
+    return counts

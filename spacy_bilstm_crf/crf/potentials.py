@@ -1,0 +1,205 @@
+"""What goes into the CRF and comes out of it, its checks, and the lattice every recursion runs on."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from ..errors import Errors
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Potentials(NamedTuple):
+    """Scores of a batch of documents under a linear-chain CRF, in nats.
+
+    emissions (Tensor): Score of each tag at each token. Time-major tensors come in as a transposed view for free.
+        (n_docs, n_tokens, n_tags), float; the padding may hold anything, NaN included
+    lengths (Tensor): Number of tokens of each document.
+        (n_docs,), int64; 0 is allowed
+    transitions (Tensor): Score of moving from one tag to the next; -inf forbids the move.
+        (n_tags, n_tags), float, [from, to]
+    start_transitions (Tensor): Score of beginning with a tag; -inf forbids it.
+        (n_tags,), float
+    end_transitions (Tensor): Score of ending with a tag; -inf forbids it.
+        (n_tags,), float
+    """
+
+    emissions: Tensor
+    lengths: Tensor
+    transitions: Tensor
+    start_transitions: Tensor
+    end_transitions: Tensor
+
+
+class Gradient(NamedTuple):
+    """Gradient of a loss with respect to the potentials, each part in the dtype of its potential.
+
+    emissions (Tensor): 0 in the padding.
+        (n_docs, n_tokens, n_tags), float
+    transitions (Tensor): Summed over documents, as are the two below; 0 for forbidden moves.
+        (n_tags, n_tags), float
+    start_transitions (Tensor):
+        (n_tags,), float
+    end_transitions (Tensor):
+        (n_tags,), float
+    """
+
+    emissions: Tensor
+    transitions: Tensor
+    start_transitions: Tensor
+    end_transitions: Tensor
+
+
+class Lattice(NamedTuple):
+    """Time-major log scores with an END tag behind the last tag and an END step behind the last token.
+
+    END scores 0 from a document's end on and -inf before. So padding needs no mask, documents of all lengths finish in
+    one cell, and end transitions are one more column of the transition matrix.
+
+    emissions (Tensor): (n_tokens + 1, n_docs, n_tags + 1), float
+    transitions (Tensor): (n_tags + 1, n_tags + 1), float
+    start (Tensor): (n_tags + 1,), float
+    """
+
+    emissions: Tensor
+    transitions: Tensor
+    start: Tensor
+
+
+def constrain(transitions: Tensor, allowed: Tensor) -> Tensor:
+    """Forbid moves by giving them a score of -inf. Gradients pass through the others.
+
+    transitions (Tensor): Transition, start or end scores of any shape, float.
+    allowed (Tensor): True where the move is allowed, of the same shape, bool.
+    RETURNS (Tensor): The constrained scores.
+    """
+    return transitions.masked_fill(~allowed, float("-inf"))
+
+
+def exact(function: FunctionT) -> FunctionT:
+    """Run a function without autograd and outside autocast, which would round the CRF's float32 to bfloat16."""
+
+    @wraps(function)
+    def wrapper(potentials: Potentials, *args: Any, **kwargs: Any) -> Any:
+        device_type = potentials.emissions.device.type
+        with torch.no_grad():
+            if torch.is_autocast_enabled(device_type):
+                with torch.autocast(device_type, enabled=False):
+                    return function(potentials, *args, **kwargs)
+            return function(potentials, *args, **kwargs)
+
+    return cast(FunctionT, wrapper)
+
+
+def has_float64(device: torch.device) -> bool:
+    """Say whether a device computes in float64. Apple's GPUs do not.
+
+    device (torch.device): The device.
+    RETURNS (bool): Whether float64 tensors can live there.
+    """
+    return device.type != "mps"
+
+
+def wide_dtype(device: torch.device) -> torch.dtype:
+    """Name the widest float type of a device.
+
+    device (torch.device): The device.
+    RETURNS (torch.dtype): float64 where there is one, else float32.
+    """
+    return torch.float64 if has_float64(device) else torch.float32
+
+
+def check_shapes(potentials: Potentials, *per_token: Tensor | None) -> None:
+    """Compare the shapes of all parts of a call.
+
+    potentials (Potentials): The potentials.
+    *per_token (Optional[Tensor]): Tags (n_docs, n_tokens) or masks (n_docs, n_tokens, n_tags) that came with them.
+    RAISES (ValueError): CRF103 if something does not fit.
+    """
+    n_docs, n_tokens, n_tags = potentials.emissions.shape
+    expected: dict[str, tuple[int, ...]] = {
+        "lengths": (n_docs,),
+        "transitions": (n_tags, n_tags),
+        "start_transitions": (n_tags,),
+        "end_transitions": (n_tags,),
+    }
+    for name, shape in expected.items():
+        received = tuple(getattr(potentials, name).shape)
+        if received != shape:
+            raise ValueError(Errors.CRF103.format(name=name, received=received, expected=shape))
+    for tensor in per_token:
+        if tensor is not None and tuple(tensor.shape) != (n_docs, n_tokens, n_tags)[: max(2, tensor.dim())]:
+            name, full = "tags or mask", (n_docs, n_tokens, n_tags)
+            raise ValueError(Errors.CRF103.format(name=name, received=tuple(tensor.shape), expected=full))
+
+
+def padding_mask(potentials: Potentials) -> Tensor:
+    """Find the padding.
+
+    potentials (Potentials): The potentials.
+    RETURNS (Tensor): True behind the end of a document.
+        (n_tokens, n_docs), bool
+    """
+    n_tokens = potentials.emissions.shape[1]
+    steps = torch.arange(n_tokens, device=potentials.emissions.device)
+    return steps.unsqueeze(1) >= potentials.lengths
+
+
+def build_lattice(
+    potentials: Potentials, possible_tags: Tensor | None, dtype: torch.dtype, shift: Tensor | None = None
+) -> Lattice:
+    """Append the END tag and the END step, blank the padding and whatever is not possible.
+
+    potentials (Potentials): The potentials.
+    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+        (n_docs, n_tokens, n_tags), bool
+    dtype (torch.dtype): Type of the result.
+    shift (Optional[Tensor]): If given, the result is in probability space, exp(score - shift) for emissions.
+        broadcasts to (n_tokens, n_docs, 1), float
+    RETURNS (Lattice): The lattice, in fresh memory.
+    """
+    n_docs, n_tokens, n_tags = potentials.emissions.shape
+    padding = padding_mask(potentials)
+    never, always = (float("-inf"), 0.0) if shift is None else (0.0, 1.0)
+    emissions = potentials.emissions.new_full((n_tokens + 1, n_docs, n_tags + 1), never, dtype=dtype)
+    inner = emissions[:n_tokens, :, :n_tags]
+    inner.copy_(potentials.emissions.transpose(0, 1))
+    transitions = potentials.transitions.new_full((n_tags + 1, n_tags + 1), float("-inf"), dtype=dtype)
+    transitions[:n_tags, :n_tags] = potentials.transitions
+    transitions[:n_tags, n_tags] = potentials.end_transitions
+    transitions[n_tags, n_tags] = 0.0
+    # Only a document of length 0 begins at END.
+    start = potentials.start_transitions.new_zeros(n_tags + 1, dtype=dtype)
+    start[:n_tags] = potentials.start_transitions
+    if shift is not None:
+        emissions[:n_tokens].sub_(shift).exp_()
+        transitions.exp_()
+        start.exp_()
+    if possible_tags is not None:
+        inner.masked_fill_(~possible_tags.transpose(0, 1), never)
+    inner.masked_fill_(padding.unsqueeze(2), never)
+    emissions[:n_tokens, :, n_tags] = never
+    emissions[:n_tokens, :, n_tags].masked_fill_(padding, always)
+    emissions[n_tokens, :, n_tags] = always
+    return Lattice(emissions, transitions, start)
+
+
+def check_log_partition(log_z: Tensor, doc_index: Tensor | None = None) -> None:
+    """Refuse sums and maxima over all paths that are not finite.
+
+    log_z (Tensor): log Z or best score of each document.
+        (n_docs,), float
+    doc_index (Optional[Tensor]): Index of each of them in the caller's batch, None if they are the batch.
+        (n_docs,), int64
+    RAISES (ValueError): CRF101 where there is no path, CRF102 where scores are NaN or +inf.
+    """
+    if torch.isfinite(log_z).all():
+        return
+    row = int((~torch.isfinite(log_z)).nonzero()[0])
+    doc = row if doc_index is None else int(doc_index[row])
+    if log_z[row] == float("-inf"):
+        raise ValueError(Errors.CRF101.format(doc=doc))
+    raise ValueError(Errors.CRF102.format(doc=doc))
