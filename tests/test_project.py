@@ -106,10 +106,7 @@ def test_the_readmes_python_runs():
 @pytest.mark.slow
 def test_the_readmes_training_commands_run(tmp_path):
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
-    text = "
-
-".join("
-".join(map("	".join, zip(words, tags, strict=True))) for words, tags in SENTENCES)
+    text = "\n\n".join("\n".join(map("\t".join, zip(words, tags, strict=True))) for words, tags in SENTENCES)
     for name in ("train.iob", "dev.iob"):
         (tmp_path / name).write_text(text, encoding="utf8")
     commands = get_block_after("run in a folder with train.iob and dev.iob", "bash").splitlines()
@@ -187,8 +184,7 @@ def test_configs_need_no_options(path, tmp_path):
 def test_configs_train(path, tmp_path):
     nlp = init_nlp(load_config(path, tmp_path))
     examples = [
-        Example(Doc(nlp.vocab, words=words), Doc(nlp.vocab, words=words, ents=tags))
-        for words, tags in SENTENCES
+        Example(Doc(nlp.vocab, words=words), Doc(nlp.vocab, words=words, ents=tags)) for words, tags in SENTENCES
     ]
     optimizer = nlp.resume_training()
     losses = [nlp.update(examples, sgd=optimizer, losses={})["ner_crf"] for _ in range(40)]
