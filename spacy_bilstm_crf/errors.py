@@ -81,6 +81,47 @@ class Errors:
         "[CRF305] The model of the component has {nO} tags, its labels ({labels}) make {n_tags}. The files cfg and "
         "model do not belong together: get both from the same saved pipeline."
     )
+    CRF400 = "[CRF400] The option {name} of the reader is {value}. Expected {expected}."
+    CRF401 = (
+        "[CRF401] {path}:{line}: the file cannot be read as {encoding} ({error}). Give the encoding in which it is "
+        "written (--encoding), or save it as UTF-8."
+    )
+    CRF402 = (
+        "[CRF402] {path}: the {name} column is {column}, but the lines have {n_columns} columns. Give a column from 1"
+        " to {n_columns}, or from -1 to -{n_columns} counted from the right."
+    )
+    CRF403 = (
+        "[CRF403] {path}:{line}: {finding}: {found}. Strict reading does not repair anything: correct the file, or "
+        "read it with repair."
+    )
+    CRF404 = (
+        "[CRF404] {path}:{line}: expected a token and a tag, separated by a tab or by spaces, but the lines have one "
+        "column: {found}. Give the format of the file (--format) if it does not hold tagged tokens."
+    )
+    CRF405 = (
+        "[CRF405] {path}: the tags are not of {name}, the most frequent are {found}. Expected tags such as O, B-PER "
+        "and I-PER: choose their column (--tag-column), their scheme (--scheme) or the mark of unknown ones "
+        "(--unknown-tag). {hint}"
+    )
+    CRF406 = (
+        "[CRF406] {path}:{line}: expected a line of CoNLL-U, 10 columns separated by tabs of which the first is a "
+        "number, a range such as 1-2 or a decimal, found {found}. Correct the line, or give another format "
+        "(--format)."
+    )
+    CRF407 = (
+        "[CRF407] {path}:{line}: expected a JSON object with a text, such as {{\"text\": \"...\", \"entities\": "
+        "[[0, 4, \"ORG\"]]}}, found {found}. Correct the line, or give another format (--format)."
+    )
+    CRF408 = "[CRF408] {path}: there are no tokens in this file. Give a file with annotated text."
+    CRF409 = "[CRF409] These files exist already: {paths}. Write to another place, or overwrite them with --force."
+    CRF410 = (
+        "[CRF410] More than one input would be written to {target}: {paths}. Give a directory as output, and files of"
+        " a directory names that differ before the dot."
+    )
+    CRF411 = (
+        "[CRF411] {path}: no file with annotated text, as far as names tell. Expected one of the endings {suffixes}. "
+        "Give the file itself if it is named otherwise."
+    )
 
 
 class Warnings:
@@ -90,4 +131,9 @@ class Warnings:
         "[CRF350] {n_entities} gold entities of a batch for the component '{name}' have a label it does not know, "
         "begin or end on white space, or cross a sentence start. They are read as missing annotation. Check the "
         "corpus; this is said once."
+    )
+    CRF450 = (
+        "[CRF450] {path}: {n_long} of {n_sents} sentences are longer than {max_tokens} tokens (the longest has "
+        "{longest}). They were cut, not inside of entities, which makes {n_pieces} pieces in all. Set another limit "
+        "with max_tokens (--max-tokens), 0 for none, or mark the sentences with blank lines."
     )

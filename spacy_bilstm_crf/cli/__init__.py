@@ -1,0 +1,23 @@
+"""Subcommands of spaCy's command line: `python -m spacy crf ...`.
+
+spaCy loads this module on every start of its command line, so commands import what they need when they are called. To
+add a command, write a function with spaCy's `Arg` and `Opt` in a module of this folder and name it in `COMMANDS`.
+"""
+
+from collections.abc import Callable
+
+import typer
+from spacy.cli._util import app as spacy_app
+
+from .convert import convert_cli
+
+__all__ = ["COMMANDS", "app"]
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "convert": convert_cli,
+}
+
+app = typer.Typer(name="crf", help="Commands for BiLSTM-CRF pipelines.", no_args_is_help=True, rich_markup_mode=None)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+spacy_app.add_typer(app)

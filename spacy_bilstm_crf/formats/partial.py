@@ -1,0 +1,65 @@
+"""Tags of which some are unknown: what a Doc can say about them."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from ..tag_scheme import Span, TagScheme
+
+PartialTags = Sequence[str | None]
+
+
+def known_spans(tags: PartialTags, scheme: TagScheme) -> list[Span]:
+    """Read the spans of every stretch of known tags.
+
+    tags (Sequence[str | None]): A tag per token, None where it is unknown.
+    scheme (TagScheme): Their scheme.
+    RETURNS (list[tuple[int, int, str]]): (start, end, label) in tokens.
+    """
+    spans: list[Span] = []
+    for start, end in stretches([tag is not None for tag in tags]):
+        known = [tag for tag in tags[start:end] if tag is not None]
+        spans.extend((start + first, start + last, label) for first, last, label in scheme.tags_to_spans(known))
+    return spans
+
+
+def certain_spans(tags: PartialTags, scheme: TagScheme) -> tuple[list[Span], list[tuple[int, int]]]:
+    """Tell the entities that are known whole from the tokens about which a Doc has to be silent.
+
+    A Doc cannot hold half an entity: where an unknown token could belong to an entity, the entity is unknown as a
+    whole.
+
+    tags (Sequence[str | None]): A tag per token, None where it is unknown.
+    scheme (TagScheme): Their scheme.
+    RETURNS (tuple): The entities as (start, end, label), and the unknown stretches as (start, end).
+    """
+    is_missing = [tag is None for tag in tags]
+    spans = []
+    first, middle = (scheme.prefixes[role] for role in scheme.roles[:2])
+    for start, end, label in known_spans(tags, scheme):
+        # Next to a known token the borders are what `tags_to_spans` reads, next to an unknown one they may be open.
+        open_left = start > 0 and tags[start - 1] is None and _are_joined(f"{first}-{label}", tags[start], scheme)
+        open_right = end < len(tags) and tags[end] is None and _are_joined(tags[end - 1], f"{middle}-{label}", scheme)
+        if open_left or open_right:
+            is_missing[start:end] = [True] * (end - start)
+        else:
+            spans.append((start, end, label))
+    return spans, stretches(is_missing)
+
+
+def stretches(flags: Sequence[bool]) -> list[tuple[int, int]]:
+    """Find the stretches of True.
+
+    flags (Sequence[bool]): A flag per token.
+    RETURNS (list[tuple[int, int]]): (start, end) of each stretch.
+    """
+    found, position = [], 0
+    for flag, group in groupby(flags):
+        end = position + len(list(group))
+        if flag:
+            found.append((position, end))
+        position = end
+    return found
+
+
+def _are_joined(before: str | None, after: str | None, scheme: TagScheme) -> bool:
+    return len(scheme.tags_to_spans([tag for tag in (before, after) if tag])) == 1
