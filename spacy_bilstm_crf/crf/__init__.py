@@ -8,7 +8,7 @@ probability_space: forward-backward as scaled float64 matrix products, the fast 
     it may not be trusted
 log_space: forward-backward in log space, the route for whatever the guard turns away and devices without float64
 messages: picks the route per document
-losses, marginals, decoding: what callers use
+losses, marginals, segments, decoding: what callers use
 """
 
 from .decoding import n_best, viterbi
@@ -23,12 +23,16 @@ from .losses import (
 )
 from .marginals import forward_backward, marginals, pairwise_marginals, segment_log_prob
 from .potentials import Gradient, Potentials, constrain
+from .segments import SegmentRules, Segments, likely_segments, segment_log_prob_any_tags
 
 __all__ = [
     "Gradient",
     "Potentials",
+    "SegmentRules",
+    "Segments",
     "constrain",
     "forward_backward",
+    "likely_segments",
     "log_partition",
     "marginal_nll",
     "marginal_nll_and_gradient",
@@ -40,5 +44,6 @@ __all__ = [
     "path_log_prob",
     "path_score",
     "segment_log_prob",
+    "segment_log_prob_any_tags",
     "viterbi",
 ]
