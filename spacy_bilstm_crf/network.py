@@ -75,7 +75,9 @@ class BiLSTMCRF(nn.Module):
             raise ValueError(Errors.CRF110.format(dropout=dropout))
         with torch.autocast(X.device.type, torch.bfloat16, enabled=self.mixed_precision):
             hidden = F.dropout(X, dropout, is_train)
-            if len(self.forward_layers) and len(X):
+            if not len(X):
+                hidden = X.new_zeros(0, self.output.in_features)
+            elif len(self.forward_layers):
                 hidden = self._encode(hidden, lengths, dropout, is_train)
             emissions = self.output(hidden)
         return emissions.float(), self.transitions, self.start_transitions, self.end_transitions

@@ -74,10 +74,17 @@ class _Generation:
     without a lock, and a process forked at any moment finds it usable.
     """
 
-    def __init__(self, size: int, width: int) -> None:
+    def __init__(self, weights: list[Any], samples: list[bytes], size: int, width: int) -> None:
+        # Holding the arrays keeps their memory from being used again, so that their ids tell them apart.
+        self.weights = weights
+        self.samples = samples
         self.slots: dict[int, int] = {}
         self.vectors = numpy.zeros((size, width), dtype="float32")
         self.counter = itertools.count()
+
+    def belongs_to(self, weights: list[Any], samples: list[bytes]) -> bool:
+        """Tell whether the vectors were computed with these weights."""
+        return samples == self.samples and list(map(id, weights)) == list(map(id, self.weights))
 
     def add(self, keys: list[int], vectors: Floats2d) -> bool:
         """Store vectors. Returns whether there was room for all."""
@@ -99,8 +106,6 @@ class WordFormCache:
     def __init__(self, size: int) -> None:
         self.size = size
         self.generation: _Generation | None = None
-        self.weights: list[Any] = []
-        self.samples: list[bytes] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "WordFormCache":
         return WordFormCache(self.size)
@@ -115,16 +120,14 @@ class WordFormCache:
     def generation_for(self, weights: list[Any], width: int) -> _Generation:
         """Return the vectors that belong to these weights, forgetting those of others.
 
-        weights (list): The arrays the embedding reads. Holding them keeps their memory from being used again.
+        weights (list): The arrays the embedding reads.
         width (int): Width of a vector.
         RETURNS (_Generation): The cached vectors.
         """
         generation = self.generation
         samples = [_sample(array) for array in weights]
-        is_same = samples == self.samples and list(map(id, weights)) == list(map(id, self.weights))
-        if generation is None or not is_same:
-            generation = _Generation(self.size, width)
-            self.weights, self.samples, self.generation = weights, samples, generation
+        if generation is None or not generation.belongs_to(weights, samples):
+            generation = self.generation = _Generation(weights, samples, self.size, width)
         return generation
 
 
@@ -173,7 +176,8 @@ def forward(
     if not sum(lengths):
         return [model.ops.alloc2f(0, model.get_dim("nO")) for _ in docs], lambda d_vectors: []
     attrs = read_attrs(model.layers[0])
-    rows = numpy.concatenate([doc.to_array(attrs) for doc in docs])  # (n_tokens, n_attrs)
+    # A single attribute comes as a flat array.
+    rows = numpy.concatenate([doc.to_array(attrs).reshape(len(doc), len(attrs)) for doc in docs])  # (n_tokens, n_attrs)
     keys, first, form_of = numpy.unique(hash_rows(rows), return_index=True, return_inverse=True)
     forms = WordForms(docs[0].vocab, attrs, rows[first])
     if is_train:
