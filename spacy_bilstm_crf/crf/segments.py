@@ -68,7 +68,7 @@ def segment_log_prob_any_tags(
     latest: Tensor | None = None,
     possible_tags: Tensor | None = None,
 ) -> Tensor:
-    """Compute the log probability that segments are read as such: these tokens, this label, nothing more on either side.
+    """Compute the log probability that segments are read as such: these tokens, this label, and no more.
 
     potentials (Potentials): The potentials.
     segments (Segments): The segments.
@@ -116,8 +116,8 @@ def likely_segments(
 ) -> tuple[Segments, Tensor]:
     """Find all segments that are at least so probable. They may overlap.
 
-    The probability that a segment of a label begins at a token and has not ended yet only falls with each further token,
-    and those of one token add up to 1 at most: so no more than 1 / threshold are alive at a token.
+    The probability that a segment of a label begins at a token and has not ended yet only falls with each further
+    token, and those of one token add up to 1 at most: so no more than 1 / threshold are alive at a token.
 
     potentials (Potentials): The potentials.
     threshold (float): The least probability, greater than 0.
@@ -171,15 +171,15 @@ class _SegmentLattice:
         self.block = torch.arange(rules.width, device=rules.joins.device)
 
     def tag_block(self, scores: Tensor, docs: Tensor, tokens: Tensor, segments: Segments) -> Tensor:
-        """Read the scores of the tags of each segment's label at a token. (n_segments, width)"""
+        """Read the scores of the tags of each segment's label at a token: (n_segments, width)."""
         return scores[docs.unsqueeze(1), tokens.unsqueeze(1), self.tags(segments)]
 
     def tags(self, segments: Segments) -> Tensor:
-        """List the tags of each segment's label. (n_segments, width)"""
+        """List the tags of each segment's label: (n_segments, width)."""
         return segments.first_tags.unsqueeze(1) + self.block
 
     def emitted(self, segments: Segments, tokens: Tensor) -> Tensor:
-        """Read the emissions of each segment's label at a token. (n_segments, width)"""
+        """Read the emissions of each segment's label at a token: (n_segments, width)."""
         scores = self.tag_block(self.potentials.emissions, segments.docs, tokens, segments).to(self.alpha.dtype)
         if self.possible_tags is None:
             return scores
@@ -187,7 +187,7 @@ class _SegmentLattice:
         return scores.masked_fill(~possible, _NEVER)
 
     def enter(self, segments: Segments, tokens: Tensor) -> Tensor:
-        """Score all paths up to a token at which a segment of the label begins, by its tag. (n_segments, width)"""
+        """Score all paths up to a token at which a segment of the label begins, by its tag: (n_segments, width)."""
         tags = self.tags(segments)
         before = self.alpha[segments.docs, (tokens - 1).clamp(min=0)]
         is_closed = self.rules.joins[:, tags] & ~self.rules.borders[segments.docs, tokens].view(1, -1, 1)
@@ -197,7 +197,7 @@ class _SegmentLattice:
         return torch.where((tokens == 0).unsqueeze(1), begun, came) + self.emitted(segments, tokens)
 
     def go_on(self, segments: Segments, tokens: Tensor, inside: Tensor) -> Tensor:
-        """Take paths inside of segments on to a token. (n_segments, width)"""
+        """Take paths inside of segments on to a token: (n_segments, width)."""
         tags = self.tags(segments)
         cells = (tags.unsqueeze(2), tags.unsqueeze(1))
         moves = self.potentials.transitions[cells].masked_fill(~self.rules.joins[cells], _NEVER)
@@ -206,7 +206,7 @@ class _SegmentLattice:
         return came + self.emitted(segments, tokens)
 
     def leave(self, segments: Segments, tokens: Tensor, inside: Tensor) -> Tensor:
-        """Score all whole paths whose segment ended before a token, or with the document. (n_segments,)"""
+        """Score all whole paths whose segment ended before a token, or with the document: (n_segments,)."""
         tags = self.tags(segments)
         ended = inside + self.potentials.end_transitions[tags]
         is_end = tokens == self.potentials.lengths[segments.docs]

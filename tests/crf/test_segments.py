@@ -180,7 +180,7 @@ def test_it_agrees_with_segments_of_given_tags():
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_long_segment_beside_short_ones(name):
-    scheme, labels, n = TagScheme(name), ["A"], 3000
+    scheme, labels, n = TagScheme(name), ["A"], 700
     potentials = make_potentials(scheme, labels, [n, 3])
     rules = make_rules(scheme, labels, potentials)
     spans = [(1, 0, 2, 0), (0, 0, n, 0), (0, 17, 18, 0)]
