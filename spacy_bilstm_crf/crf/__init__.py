@@ -14,6 +14,7 @@ losses, marginals, segments, decoding: what callers use
 from .decoding import n_best, viterbi
 from .losses import (
     log_partition,
+    log_partition_and_gradient,
     marginal_nll,
     marginal_nll_and_gradient,
     nll,
@@ -34,6 +35,7 @@ __all__ = [
     "forward_backward",
     "likely_segments",
     "log_partition",
+    "log_partition_and_gradient",
     "marginal_nll",
     "marginal_nll_and_gradient",
     "marginals",

@@ -96,10 +96,12 @@ def log_marginals(messages: LogMessages) -> tuple[Tensor, Tensor]:
     return joint.sub_(local.unsqueeze(2)), local
 
 
-def expected_moves(messages: LogMessages) -> Tensor:
+def expected_moves(messages: LogMessages, weights: Tensor | None = None) -> Tensor:
     """Count the moves that are expected over all documents.
 
     messages (LogMessages): The messages.
+    weights (Optional[Tensor]): How much each document counts; None for 1.
+        (n_docs,), float
     RETURNS (Tensor): Expected number of uses of each move.
         (n_tags + 1, n_tags + 1), float
     """
@@ -109,5 +111,8 @@ def expected_moves(messages: LogMessages) -> Tensor:
         entered = lattice.emissions[step + 1] + messages.beta[step + 1]
         moves = messages.alpha[step].unsqueeze(2) + lattice.transitions + entered.unsqueeze(1)
         total = moves.logsumexp(dim=(1, 2), keepdim=True)
-        counts += moves.sub_(total).exp_().sum(dim=0)
+        expected = moves.sub_(total).exp_()  # (n_docs, from, to)
+        if weights is not None:
+            expected.mul_(weights.view(-1, 1, 1))
+        counts += expected.sum(dim=0)
     return counts

@@ -52,6 +52,29 @@ def log_partition(potentials: Potentials, possible_tags: Tensor | None = None) -
 
 
 @exact
+def log_partition_and_gradient(
+    potentials: Potentials, possible_tags: Tensor | None = None, weights: Tensor | None = None
+) -> tuple[Tensor, Gradient]:
+    """Compute log Z and its gradient, the expected counts of tags and moves.
+
+    potentials (Potentials): The potentials.
+    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+        (n_docs, n_tokens, n_tags), bool
+    weights (Optional[Tensor]): What the gradient of each document is multiplied with; None for 1.
+        (n_docs,), float
+    RETURNS (tuple[Tensor, Gradient]): log Z, in nats, and the gradient of its weighted sum.
+        (n_docs,), float64 where the device has it
+    RAISES (ValueError): CRF101, CRF102, CRF103.
+    REFERENCE: Sutton and McCallum 2012, equation 5.7
+    """
+    check_shapes(potentials, possible_tags)
+    expected = expectations(potentials, possible_tags, weights)
+    if weights is not None:
+        expected.marginals.mul_(weights.unsqueeze(1))
+    return expected.log_partition, _gradient(expected, potentials)
+
+
+@exact
 def path_log_prob(potentials: Potentials, tags: Tensor, possible_tags: Tensor | None = None) -> Tensor:
     """Compute the log probability of given tag paths.
 

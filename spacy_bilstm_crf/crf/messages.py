@@ -36,18 +36,22 @@ def select(potentials: Potentials, docs: Tensor) -> Potentials:
     return potentials._replace(emissions=potentials.emissions[docs], lengths=potentials.lengths[docs])
 
 
-def expectations(potentials: Potentials, possible_tags: Tensor | None = None) -> Expectations:
+def expectations(
+    potentials: Potentials, possible_tags: Tensor | None = None, weights: Tensor | None = None
+) -> Expectations:
     """Compute log Z, marginals and expected moves.
 
     potentials (Potentials): The potentials.
     possible_tags (Optional[Tensor]): True where a tag is possible.
         (n_docs, n_tokens, n_tags), bool
+    weights (Optional[Tensor]): How much each document counts in `moves`; None for 1.
+        (n_docs,), float
     RETURNS (Expectations): The expectations.
     RAISES (ValueError): CRF101, CRF102.
     """
     plan = _plan(potentials, possible_tags)
     if plan is None:
-        return _expectations_log_space(potentials, possible_tags)
+        return _expectations_log_space(potentials, possible_tags, weights)
     messages = probability_space.messages(potentials, possible_tags, plan)
     joint, total, unsafe = probability_space.local_totals(messages, plan.interval)
     any_unsafe = bool(unsafe.any())
@@ -56,10 +60,13 @@ def expectations(potentials: Potentials, possible_tags: Tensor | None = None) ->
         messages.alpha.masked_fill_(unsafe.unsqueeze(1), 0.0)
         messages.entered.masked_fill_(unsafe.unsqueeze(1), 0.0)
     marginals = joint.div_(total.unsqueeze(2))
-    leaving = messages.alpha.div_(total.unsqueeze(2))[:-1].flatten(0, 1)
+    leaving = messages.alpha.div_(total.unsqueeze(2))
+    if weights is not None:
+        leaving.mul_(weights.unsqueeze(1))
+    leaving = leaving[:-1].flatten(0, 1)
     moves = torch.mm(leaving.t(), messages.entered[1:].flatten(0, 1)).mul_(messages.factors.transitions)
     result = Expectations(messages.log_partition, marginals, moves)
-    return _repair(result, potentials, possible_tags, unsafe) if any_unsafe else result
+    return _repair(result, potentials, possible_tags, weights, unsafe) if any_unsafe else result
 
 
 def _plan(potentials: Potentials, possible_tags: Tensor | None) -> probability_space.Plan | None:
@@ -68,10 +75,12 @@ def _plan(potentials: Potentials, possible_tags: Tensor | None) -> probability_s
     return probability_space.make_plan(potentials, possible_tags)
 
 
-def _repair(result: Expectations, potentials: Potentials, possible_tags: Tensor | None, unsafe: Tensor) -> Expectations:
+def _repair(
+    result: Expectations, potentials: Potentials, possible_tags: Tensor | None, weights: Tensor | None, unsafe: Tensor
+) -> Expectations:
     docs = unsafe.nonzero().squeeze(1)
-    possible = None if possible_tags is None else possible_tags[docs]
-    part = _expectations_log_space(select(potentials, docs), possible, docs)
+    possible, weights = (None if part is None else part[docs] for part in (possible_tags, weights))
+    part = _expectations_log_space(select(potentials, docs), possible, weights, docs)
     result.log_partition[docs] = part.log_partition
     result.marginals[:, docs] = part.marginals
     result.moves.add_(part.moves)
@@ -79,11 +88,11 @@ def _repair(result: Expectations, potentials: Potentials, possible_tags: Tensor 
 
 
 def _expectations_log_space(
-    potentials: Potentials, possible_tags: Tensor | None, docs: Tensor | None = None
+    potentials: Potentials, possible_tags: Tensor | None, weights: Tensor | None, docs: Tensor | None = None
 ) -> Expectations:
     messages = log_space.log_messages(potentials, possible_tags, docs)
     marginals, _ = log_space.log_marginals(messages)
-    return Expectations(messages.log_partition, marginals.exp_(), log_space.expected_moves(messages))
+    return Expectations(messages.log_partition, marginals.exp_(), log_space.expected_moves(messages, weights))
 
 
 def log_forward_backward(potentials: Potentials, possible_tags: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
