@@ -4,7 +4,7 @@ The functions of `crf` work on padded torch tensors. Here ragged batches are cut
 through those functions, and put together again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import numpy
@@ -34,8 +34,8 @@ def decode(
         (n_tokens,) int64
     """
     paths = numpy.empty(len(potentials.emissions), dtype="int64")
-    for bucket, padded in _padded_buckets(potentials, allowed):
-        _, tags = crf.viterbi(padded, _pad_tags(possible_tags, bucket, padded))
+    for bucket, padded in padded_buckets(potentials, allowed):
+        _, tags = crf.viterbi(padded, pad_tags(possible_tags, bucket, padded))
         is_token = torch.arange(tags.shape[1]) < bucket.lengths.unsqueeze(1)  # (n_docs, n_steps)
         paths[bucket.rows.T[is_token].numpy()] = tags.cpu()[is_token].numpy()
     return paths
@@ -54,8 +54,8 @@ def marginals(
         (n_tokens, n_tags) float32
     """
     probabilities = numpy.zeros(potentials.emissions.shape, dtype="float32")
-    for bucket, padded in _padded_buckets(potentials, allowed):
-        probs = crf.marginals(padded, _pad_tags(possible_tags, bucket, padded))
+    for bucket, padded in padded_buckets(potentials, allowed):
+        probs = crf.marginals(padded, pad_tags(possible_tags, bucket, padded))
         is_token = torch.arange(probs.shape[1]) < bucket.lengths.unsqueeze(1)  # (n_docs, n_steps)
         probabilities[bucket.rows.T[is_token].numpy()] = probs.cpu()[is_token].numpy()
     return probabilities
@@ -86,7 +86,7 @@ def loss_and_gradient(
         for scores in (potentials.transitions, potentials.start_transitions, potentials.end_transitions)
     ]
     buckets = []
-    for bucket, padded in _padded_buckets(potentials, allowed, _complete_docs(potentials, annotation)):
+    for bucket, padded in padded_buckets(potentials, allowed, _split(_complete_docs(potentials, annotation))):
         loss, gradient = _bucket_loss(padded, bucket, annotation, possible_tags)
         losses[bucket.docs.numpy()] = loss.cpu().numpy()
         d_rows.append(gradient.emissions.transpose(0, 1).flatten(0, 1))
@@ -111,14 +111,14 @@ def _complete_docs(potentials: CRFPotentials, annotation: Annotation) -> BoolArr
 def _bucket_loss(
     padded: crf.Potentials, bucket: Bucket, annotation: Annotation, possible_tags: BoolArray | None
 ) -> tuple[Tensor, crf.Gradient]:
-    possible = _pad_tags(possible_tags, bucket, padded)
+    possible = pad_tags(possible_tags, bucket, padded)
     device = padded.emissions.device
     tags = torch.from_numpy(annotation.tags)[bucket.rows.T].to(device)  # (n_docs, n_steps)
     # Padding repeats a document's last tag, so a negative one is a token's.
     if not bool((tags < 0).any()):
         return crf.nll_and_gradient(padded, tags, possible)
     n_tags = padded.emissions.shape[2]
-    open_tags = _pad_tags(annotation.allowed_tags, bucket, padded)
+    open_tags = pad_tags(annotation.allowed_tags, bucket, padded)
     if open_tags is None:
         open_tags = torch.ones_like(padded.emissions, dtype=torch.bool) if possible is None else possible
     one_hot = torch.nn.functional.one_hot(tags.clamp(min=0), n_tags).bool()
@@ -126,21 +126,26 @@ def _bucket_loss(
     return crf.marginal_nll_and_gradient(padded, allowed_tags, possible)
 
 
-def _padded_buckets(
-    potentials: CRFPotentials, allowed: AllowedTransitions | None, is_complete: BoolArray | None = None
+def padded_buckets(
+    potentials: CRFPotentials, allowed: AllowedTransitions | None, groups: Sequence[BoolArray] | None = None
 ) -> Iterator[tuple[Bucket, crf.Potentials]]:
-    """Cut a batch into buckets. Documents that are not complete come in buckets of their own."""
+    """Cut a batch into padded buckets of documents of similar length.
+
+    potentials (CRFPotentials): The scores of the batch.
+    allowed (AllowedTransitions | None): Which moves are legal; None for all.
+    groups (Sequence[BoolArray] | None): Documents that share no bucket, each as a mask; those in none of them are left
+        out. None for one group of all.
+        (n_docs,) bool
+    YIELDS (tuple): A bucket and its potentials, batch first. Documents without tokens are in none.
+    """
     use_one_thread_after_fork()
     emissions = xp2torch(potentials.emissions)
     moves = _constrained_moves(potentials, allowed)
     lengths = torch.from_numpy(potentials.lengths)
-    groups = [lengths]
-    if is_complete is not None and not is_complete.all():
-        complete = torch.from_numpy(is_complete)
-        groups = [torch.where(complete, lengths, 0), torch.where(complete, 0, lengths)]
+    masks = [lengths >= 0] if groups is None else [torch.from_numpy(group) for group in groups]
     offsets = torch.cumsum(lengths, 0) - lengths
-    for group in groups:
-        for bucket in make_buckets(group, max_padding=_MAX_PADDING, offsets=offsets):
+    for mask in masks:
+        for bucket in make_buckets(torch.where(mask, lengths, 0), max_padding=_MAX_PADDING, offsets=offsets):
             rows = bucket.rows.to(emissions.device)
             steps = emissions.index_select(0, rows.flatten()).view(*rows.shape, -1)  # (n_steps, n_docs, n_tags)
             yield bucket, crf.Potentials(steps.transpose(0, 1), bucket.lengths.to(emissions.device), *moves)
@@ -151,10 +156,24 @@ def _constrained_moves(potentials: CRFPotentials, allowed: AllowedTransitions | 
     tensors = [cast(Tensor, xp2torch(scores)) for scores in moves]
     if allowed is None:
         return tensors
-    return [crf.constrain(scores, torch.from_numpy(mask).to(scores.device)) for scores, mask in zip(tensors, allowed)]
+    pairs = zip(tensors, allowed, strict=True)
+    return [crf.constrain(scores, torch.from_numpy(mask).to(scores.device)) for scores, mask in pairs]
 
 
-def _pad_tags(tags: BoolArray | None, bucket: Bucket, padded: crf.Potentials) -> Tensor | None:
+def _split(is_member: BoolArray) -> list[BoolArray] | None:
+    return None if is_member.all() else [is_member, ~is_member]
+
+
+def pad_tags(tags: BoolArray | None, bucket: Bucket, padded: crf.Potentials) -> Tensor | None:
+    """Pad a mask of tags for a bucket.
+
+    tags (BoolArray | None): The mask of the batch.
+        (n_tokens, n_tags) bool
+    bucket (Bucket): The bucket.
+    padded (Potentials): The bucket's potentials.
+    RETURNS (Tensor | None): The mask on the device of the potentials; None for None.
+        (n_docs, n_steps, n_tags) bool
+    """
     if tags is None:
         return None
     return torch.from_numpy(tags)[bucket.rows.T].to(padded.emissions.device)  # (n_docs, n_steps, n_tags)

@@ -8,7 +8,7 @@ probability_space: forward-backward as scaled float64 matrix products, the fast 
     it may not be trusted
 log_space: forward-backward in log space, the route for whatever the guard turns away and devices without float64
 messages: picks the route per document
-losses, marginals, segments, decoding: what callers use
+losses, marginals, segments, uncertainty, decoding: what callers use
 """
 
 from .decoding import n_best, viterbi
@@ -25,13 +25,16 @@ from .losses import (
 from .marginals import forward_backward, marginals, pairwise_marginals, segment_log_prob
 from .potentials import Gradient, Potentials, constrain
 from .segments import SegmentRules, Segments, likely_segments, segment_log_prob_any_tags
+from .uncertainty import allowed_log_prob, entropy
 
 __all__ = [
     "Gradient",
     "Potentials",
     "SegmentRules",
     "Segments",
+    "allowed_log_prob",
     "constrain",
+    "entropy",
     "forward_backward",
     "likely_segments",
     "log_partition",

@@ -63,6 +63,19 @@ def _backward(lattice: Lattice) -> tuple[Tensor, Tensor]:
     return beta, taken.flip(0).cumsum(dim=0).flip(0)
 
 
+def log_total(potentials: Potentials, possible_tags: Tensor) -> Tensor:
+    """Add up all paths as `log_messages` does, without refusing documents that have none.
+
+    potentials (Potentials): The potentials.
+    possible_tags (Tensor): True where a tag is possible.
+        (n_docs, n_tokens, n_tags), bool
+    RETURNS (Tensor): log Z, -inf where there is no path.
+        (n_docs,), float
+    """
+    alpha, offset = _forward(build_lattice(potentials, possible_tags, wide_dtype(potentials.emissions.device)))
+    return alpha[-1, :, -1] + offset[-1]
+
+
 def log_messages(
     potentials: Potentials, possible_tags: Tensor | None = None, doc_index: Tensor | None = None
 ) -> LogMessages:

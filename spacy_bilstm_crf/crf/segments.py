@@ -73,12 +73,12 @@ def segment_log_prob_any_tags(
     potentials (Potentials): The potentials.
     segments (Segments): The segments.
     rules (SegmentRules): How tags make segments.
-    earliest (Optional[Tensor]): First token from which on the segment may begin, where what lies before `starts` is cut
+    earliest (Tensor | None): First token from which on the segment may begin, where what lies before `starts` is cut
         off after decoding. None for `starts`.
         (n_segments,), int64
-    latest (Optional[Tensor]): Likewise the last end that is cut back to `ends`.
+    latest (Tensor | None): Likewise the last end that is cut back to `ends`.
         (n_segments,), int64
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): Log probabilities, in nats, at most 0; -inf for what cannot be.
         (n_segments,), float64 where the device has it
@@ -124,7 +124,7 @@ def likely_segments(
     first_tags (Tensor): First tag of each label.
         (n_labels,), int64
     rules (SegmentRules): How tags make segments.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (tuple[Segments, Tensor]): The segments by document, start, end and label, and their log probabilities.
         (n_segments,), float64 where the device has it
