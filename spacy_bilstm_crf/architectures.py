@@ -51,7 +51,8 @@ def build_bilstm_crf_v1(
     model.set_ref("tok2vec", tok2vec)
     model.set_ref("output_layer", layer)
     model.attrs["constrained"] = crf and constrained
-    model.attrs["resize_output"] = lambda model, nO: resize_output(layer, nO)
+    # A function of the module: a closure could not be pickled, and in a copy would resize the original.
+    model.attrs["resize_output"] = resize_output
     return model
 
 

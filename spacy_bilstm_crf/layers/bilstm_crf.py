@@ -10,7 +10,7 @@ from thinc.types import Floats2d
 from thinc.util import torch2xp, xp2torch
 
 from ..threads import use_one_thread_after_fork
-from ..types import CRFPotentials
+from ..types import CRFModel, CRFPotentials
 from .shim import BiLSTMCRFShim
 
 LayerT = Model[list[Floats2d], CRFPotentials]
@@ -93,17 +93,17 @@ def init(model: LayerT, X: list[Floats2d] | None = None, Y: Any = None) -> None:
     get_shim(model).build(model.get_dim("nI"), model.get_dim("nO"))
 
 
-def resize_output(model: LayerT, nO: int) -> LayerT:
+def resize_output(model: CRFModel, nO: int) -> CRFModel:
     """Make room for further tags, keeping what was learnt.
 
-    model (Model): The layer.
+    model (Model): A model with this layer as its "output_layer".
     nO (int): The new number of tags.
-    RETURNS (Model): The layer.
+    RETURNS (Model): The same model.
     """
-    shim = get_shim(model)
-    if shim.is_initialized:
-        shim.network.resize_output(nO)
-    model.set_dim("nO", nO, force=True)
+    layer = model.get_ref("output_layer")
+    get_shim(layer).resize_output(nO)
+    for node in (layer, model):
+        node.set_dim("nO", nO, force=True)
     return model
 
 

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from thinc.api import ArgsKwargs, Optimizer, PyTorchShim, get_torch_default_device
+from thinc.api import ArgsKwargs, Optimizer, PyTorchShim, Shim, get_torch_default_device
 from thinc.util import torch2xp, xp2torch
 
 from ..errors import Errors
@@ -58,6 +58,20 @@ class BiLSTMCRFShim(PyTorchShim):
         """
         self._model = BiLSTMCRF(nI, nO, **self.settings).to(get_torch_default_device())
         return self._model
+
+    def resize_output(self, nO: int) -> None:
+        """Make room for further tags.
+
+        An optimizer then starts anew with the weights: it knows them by the shim's id, and its moments and averages of
+        the old shapes do not fit.
+
+        nO (int): The new number of tags.
+        """
+        if self._model is not None:
+            self._model.resize_output(nO)
+            with Shim.global_id_lock:
+                Shim.global_id += 1
+                self.id = Shim.global_id
 
     def predict(self, inputs: ArgsKwargs) -> Any:
         """Run the network without gradients.

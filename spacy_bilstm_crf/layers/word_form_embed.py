@@ -175,7 +175,7 @@ def forward(
     lengths = [len(doc) for doc in docs]
     if not sum(lengths):
         return [model.ops.alloc2f(0, model.get_dim("nO")) for _ in docs], lambda d_vectors: []
-    attrs = read_attrs(model.layers[0])
+    attrs = read_attrs(model.layers[0], docs[0].vocab)
     # A single attribute comes as a flat array.
     rows = numpy.concatenate([doc.to_array(attrs).reshape(len(doc), len(attrs)) for doc in docs])  # (n_tokens, n_attrs)
     keys, first, form_of = numpy.unique(hash_rows(rows), return_index=True, return_inverse=True)
@@ -220,14 +220,17 @@ def _weights(embed: EmbedModel, vocab: Vocab) -> list[Any]:
     return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
 
 
-def read_attrs(embed: EmbedModel) -> list[int]:
-    """List the token attributes that an embedding reads: those of its feature extractors, and the text itself.
+def read_attrs(embed: EmbedModel, vocab: Vocab) -> list[int]:
+    """List the token attributes that an embedding reads.
+
+    They are the text itself, what word vectors are looked up by, and those of its feature extractors.
 
     embed (Model): The embedding.
+    vocab (Vocab): The vocabulary with the word vectors.
     RETURNS (list[int]): Attribute IDs, each once.
     """
     columns = [intify_attr(attr) for node in embed.walk() for attr in node.attrs.get("columns", ())]
-    return list(dict.fromkeys([ORTH, *columns]))
+    return list(dict.fromkeys([ORTH, getattr(vocab.vectors, "attr", ORTH), *columns]))
 
 
 def hash_rows(rows: KeyArray) -> KeyArray:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import srsly
 from spacy import util
@@ -18,6 +18,8 @@ from ..errors import Errors
 from ..inference import decode, loss_and_gradient
 from ..tag_scheme import TagScheme, check_label
 from ..types import AllowedTransitions, Annotation, BoolArray, CRFModel, CRFPotentials, IntArray
+
+ResultT = TypeVar("ResultT")
 
 # Enough documents to infer the widths of the layers from.
 _N_SAMPLE_DOCS = 10
@@ -94,8 +96,10 @@ class CRFPipe(TrainablePipe):
         raise NotImplementedError
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate a stream of documents. When a batch fails, its documents are tried one by one, so that only those
-        that fail by themselves reach the error handler.
+        """Annotate a stream of documents.
+
+        When a batch fails, its documents are tried one by one, so that only those that fail by themselves reach the
+        error handler.
 
         stream (Iterable[Doc]): The documents.
         batch_size (int): The number of documents to buffer.
@@ -130,7 +134,7 @@ class CRFPipe(TrainablePipe):
         RETURNS (IntArray): Tag ids, the documents one after another.
             (n_tokens,) int64
         """
-        self._require_labels()
+        self._require_weights()
         potentials = self.model.predict(docs)
         return decode(potentials, self.allowed_transitions, self.get_possible_tags(docs, is_train=False))
 
@@ -152,7 +156,7 @@ class CRFPipe(TrainablePipe):
         """
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.update")
-        self._require_labels()
+        self._require_weights()
         return super().update(examples, drop=drop, sgd=sgd, losses=losses)
 
     def get_loss(self, examples: Iterable[Example], scores: CRFPotentials) -> tuple[float, CRFPotentials]:
@@ -193,8 +197,8 @@ class CRFPipe(TrainablePipe):
         docs = list(islice((eg.predicted for eg in get_examples() if len(eg.predicted)), _N_SAMPLE_DOCS))
         if not docs:
             raise ValueError(Errors.CRF302.format(name=self.name))
-        output_layer = self.model.get_ref("output_layer")
-        output_layer.set_dim("nO", len(self.tags), force=True)
+        for node in (self.model, self.model.get_ref("output_layer")):
+            node.set_dim("nO", len(self.tags), force=True)
         self.model.initialize(X=docs)
 
     def _find_labels(self, examples: Iterable[Example]) -> list[str]:
@@ -204,6 +208,11 @@ class CRFPipe(TrainablePipe):
     def _require_labels(self) -> None:
         if not self.tags or not self.cfg["labels"]:
             raise ValueError(Errors.CRF301.format(name=self.name))
+
+    def _require_weights(self) -> None:
+        self._require_labels()
+        if not self.model.get_ref("output_layer").has_dim("nO"):
+            raise ValueError(Errors.CRF201)
 
     def add_label(self, label: str) -> int:
         """Add a label. A trained model keeps what it has learnt for the others.
@@ -244,11 +253,11 @@ class CRFPipe(TrainablePipe):
         RAISES (ValueError): CRF304 if the data is damaged or belongs to another model.
         """
         deserialize = {
-            "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
+            "cfg": lambda data: self._load_cfg(lambda: srsly.json_loads(data)),
             "vocab": lambda data: self.vocab.from_bytes(data, exclude=exclude),
-            "model": self._load_model,
+            "model": lambda data: self._load_model(lambda: data),
         }
-        util.from_bytes(bytes_data, deserialize, exclude)
+        util.from_dict(self._read(lambda: dict(srsly.msgpack_loads(bytes_data))), deserialize, exclude)
         self._check_loaded(exclude)
         return self
 
@@ -261,25 +270,32 @@ class CRFPipe(TrainablePipe):
         RAISES (ValueError): CRF304 if the data is damaged or belongs to another model.
         """
         deserialize = {
-            "cfg": lambda file: self._load_cfg(srsly.read_json(file)),
+            "cfg": lambda file: self._load_cfg(lambda: srsly.read_json(file)),
             "vocab": lambda file: self.vocab.from_disk(file, exclude=exclude),
-            "model": lambda file: self._load_model(file.read_bytes()),
+            "model": lambda file: self._load_model(file.read_bytes),
         }
         util.from_disk(path, deserialize, exclude)
         self._check_loaded(exclude)
         return self
 
-    def _load_cfg(self, cfg: dict[str, Any]) -> None:
+    def _read(self, read: Callable[[], ResultT]) -> ResultT:
+        try:
+            return read()
+        except Exception as error:
+            # Readers raise whatever a damaged file leads them to.
+            raise ValueError(Errors.CRF304.format(name=self.name, error=error)) from error
+
+    def _load_cfg(self, read: Callable[[], Any]) -> None:
+        cfg = self._read(lambda: dict(read()))
         if cfg.get("tag_scheme", self.tag_scheme.name) != self.tag_scheme.name:
             raise ValueError(Errors.CRF303.format(stored=cfg["tag_scheme"], config=self.tag_scheme.name))
         self.cfg.update(cfg)
 
-    def _load_model(self, data: bytes) -> None:
-        try:
-            self.model.from_bytes(data)
-        except Exception as error:
-            # Thinc and msgpack raise whatever a damaged file leads them to.
-            raise ValueError(Errors.CRF304.format(name=self.name, error=error)) from error
+    def _load_model(self, read: Callable[[], bytes]) -> None:
+        constrained = self.model.attrs.get("constrained")
+        self._read(lambda: self.model.from_bytes(read()))
+        # The file has it too, but what is legal is no matter of weights: the config may change its mind.
+        self.model.attrs["constrained"] = constrained
 
     def _check_loaded(self, exclude: Iterable[str]) -> None:
         self._remember_labels()

@@ -57,7 +57,7 @@ class TokenColumns:
 
     @property
     def is_doc_start(self) -> BoolArray:
-        """RETURNS (BoolArray): True at the first token of each document. (n_tokens,) bool"""
+        """RETURNS (BoolArray): True at the first token of each document, (n_tokens,) bool."""
         is_start = numpy.zeros(len(self.ent_iob), dtype=bool)
         is_start[doc_starts(self.lengths)] = True
         return is_start

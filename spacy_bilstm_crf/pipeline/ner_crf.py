@@ -117,9 +117,7 @@ class NERCRF(CRFPipe):
         overwrite (bool): Replace entities that earlier components have set instead of keeping them.
         scorer (Callable | None): The scoring method.
         """
-        super().__init__(
-            vocab, model, name, tag_scheme=TagScheme(tag_scheme), scorer=scorer, overwrite=overwrite
-        )
+        super().__init__(vocab, model, name, tag_scheme=TagScheme(tag_scheme), scorer=scorer, overwrite=overwrite)
         self.n_unusable_entities = 0
 
     @property
@@ -144,9 +142,8 @@ class NERCRF(CRFPipe):
         return EntityPredictions(tag_ids, columns.lengths, presets.without_covered(entities), has_presets)
 
     def _presets(self, columns: TokenColumns) -> Presets:
-        if self.cfg["overwrite"]:
-            return Presets.nothing(len(columns.ent_iob))
-        return Presets.from_columns(columns, self._label_hashes)
+        presets = Presets.from_columns(columns, self._label_hashes)
+        return presets.only_blocked() if self.cfg["overwrite"] else presets
 
     def set_annotations(self, docs: Iterable[Doc], scores: EntityPredictions) -> None:
         """Set the entities that were found.
@@ -167,7 +164,8 @@ class NERCRF(CRFPipe):
             ]
             if has_presets:
                 blocked = [doc[token.i : token.i + 1] for token in doc if token.ent_iob == 3 and not token.ent_type]
-                doc.set_ents([*doc.ents, *spans], blocked=blocked)
+                kept = () if self.cfg["overwrite"] else doc.ents
+                doc.set_ents([*kept, *spans], blocked=blocked)
             else:
                 doc.set_ents(spans)
 
@@ -181,7 +179,7 @@ class NERCRF(CRFPipe):
         """
         columns = TokenColumns.from_docs(docs)
         possible = structural_tags(columns, self.tag_scheme, len(self.cfg["labels"]))
-        if is_train or self.cfg["overwrite"]:
+        if is_train:
             return possible
         return self._presets(columns).clamp(possible, self.tag_scheme, len(self.cfg["labels"]))
 
@@ -205,9 +203,7 @@ class NERCRF(CRFPipe):
             self._warn_unusable(int(unusable.sum()))
         return Annotation(tags)
 
-    def _unusable_entities(
-        self, entities: Entities, tags: IntArray, possible_tags: BoolArray | None
-    ) -> BoolArray:
+    def _unusable_entities(self, entities: Entities, tags: IntArray, possible_tags: BoolArray | None) -> BoolArray:
         """Tell which gold entities have a label that is not known, or stand where no entity can."""
         unusable = entities.labels < 0
         if possible_tags is None or not len(entities):

@@ -33,19 +33,16 @@ class Presets:
         is_blocked = (columns.ent_iob == 3) & (columns.ent_type == 0)
         return cls(read_entities(columns, label_hashes), is_blocked)
 
-    @classmethod
-    def nothing(cls, n_tokens: int) -> "Presets":
-        """Make the presets of documents on which nothing binds.
+    def only_blocked(self) -> "Presets":
+        """Let go of the entities: a pipe that overwrites them still leaves blocked tokens empty.
 
-        n_tokens (int): Number of tokens.
-        RETURNS (Presets): None.
+        RETURNS (Presets): The blocked tokens.
         """
-        none = numpy.zeros(0, dtype="int64")
-        return cls(Entities(none, none, none), numpy.zeros(n_tokens, dtype=bool))
+        return Presets(self.entities.select(numpy.zeros(len(self.entities), dtype=bool)), self.is_blocked)
 
     @property
     def is_covered(self) -> BoolArray:
-        """RETURNS (BoolArray): True for each token that is in an entity or blocked. (n_tokens,) bool"""
+        """RETURNS (BoolArray): True for each token that is in an entity or blocked, (n_tokens,) bool."""
         is_covered = self.is_blocked.copy()
         is_covered[self.entities.rows()[0]] = True
         return is_covered
