@@ -9,8 +9,15 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats1d, Floats2d
 
+# Keys of `Doc.user_data` of a reference: a tag or None for each token, the scheme of these tags, and the labels that the
+# document was annotated for.
+TAGS_KEY = "crf_tags"
+TAG_SCHEME_KEY = "crf_tag_scheme"
+LABELS_KEY = "crf_labels"
+
 BoolArray: TypeAlias = NDArray[numpy.bool_]
 IntArray: TypeAlias = NDArray[numpy.int64]
+FloatArray: TypeAlias = NDArray[numpy.float64]
 
 
 @dataclass
