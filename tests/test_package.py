@@ -34,9 +34,11 @@ MAY_IMPORT = {
     "layers": {"errors", "threads", "batching", "network", "types"},
     "architectures": {"errors", "types", "layers"},
     "inference": {"errors", "threads", "batching", "crf", "types"},
+    "objectives": {"errors", "batching", "crf", "types", "inference"},
+    "readers": {"errors", "types"},
     "scorers": {"errors", "tag_scheme", "types"},
     "formats": {"errors", "tag_scheme", "types"},
-    "pipeline": {"errors", "tag_scheme", "types", "inference", "scorers"},
+    "pipeline": {"errors", "tag_scheme", "types", "inference", "objectives", "scorers"},
     "report": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline"},
     "cli": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline", "report"},
 }
