@@ -106,7 +106,11 @@ def _uses_tabs(lines: Iterable[str]) -> bool:
 
 
 def _split_tabs(line: str) -> list[str]:
-    return line.split("\t")
+    """Split at tabs, which leaves spaces in tokens. Tabs at the end of a line do not make columns."""
+    cells = line.split("\t")
+    while len(cells) > 1 and not cells[-1].strip():
+        cells.pop()
+    return cells
 
 
 def _split_spaces(line: str) -> list[str]:
@@ -189,10 +193,8 @@ def _read_row(line: _Line, layout: _Layout, strict: bool, report: ReadReport) ->
 
 
 def _fit(line: _Line, layout: _Layout, strict: bool, report: ReadReport) -> list[str]:
-    """Cells of a line that has too many: more tabs at its end, or a token that holds spaces."""
+    """Cells of a line that has too many: what comes after the others, or a token that holds spaces."""
     surplus = len(line.cells) - layout.n_columns
-    if layout.tabs and not any(cell.strip() for cell in line.cells[-surplus:]):
-        return line.cells[:-surplus]
     report.add(Finding.EXTRA_COLUMNS, line.number, repr(line.text), strict=strict)
     if layout.tabs:
         return line.cells[:-surplus]

@@ -112,7 +112,7 @@ def find_spelling(sentences: Sequence[Sequence[str]], scheme: str, *, path: str,
     if 2 * n_readable < counts.total():
         found = ", ".join(repr(tag) for tag, _ in counts.most_common(8))
         name = "any scheme" if scheme.lower() == AUTO else f"the scheme {scheme}"
-        raise ValueError(Errors.CRF405.format(path=path, name=name, found=found, hint=hint))
+        raise ValueError(Errors.CRF405.format(path=path, name=name, found=found, hint=hint).rstrip())
     return spelling
 
 
