@@ -81,6 +81,31 @@ class Errors:
         "[CRF305] The model of the component has {nO} tags, its labels ({labels}) make {n_tags}. The files cfg and "
         "model do not belong together: get both from the same saved pipeline."
     )
+    CRF310 = (
+        "[CRF310] The span {span} is marked as incorrect under the key '{key}', and is an entity of the same reference. "
+        "Remove it from either of the two."
+    )
+    CRF311 = (
+        "[CRF311] doc.user_data['{key}'] of a reference must hold a tag or None for each of its {n_tokens} tokens, but "
+        "is {value}. Give a list of that length."
+    )
+    CRF312 = (
+        "[CRF312] doc.user_data['{key}'] of a reference must hold the labels that it was annotated for, but is {value}. "
+        "Give a list of strings."
+    )
+    CRF313 = (
+        "[CRF313] The component '{name}' cannot rehearse behind the listener '{listener}': the earlier model would hear "
+        "the present embedding. Give the component an embedding of its own, e.g. with nlp.replace_listeners, or "
+        "leave it out: nlp.rehearse(..., exclude=['{name}'])."
+    )
+    CRF320 = (
+        "[CRF320] The extension attribute Span._.{name} exists already and cannot hold a value: it has a getter or is a "
+        "method. Give another name as prob_attr, or None if no probabilities are wanted."
+    )
+    CRF321 = (
+        "[CRF321] The setting {setting} of the component '{name}' is {value}. Expected a probability between 0 and 1; "
+        "spans_threshold must be greater than 0, or None."
+    )
     CRF400 = "[CRF400] The option {name} of the reader is {value}. Expected {expected}."
     CRF401 = (
         "[CRF401] {path}:{line}: the file cannot be read as {encoding} ({error}). Give the encoding in which it is "
@@ -131,6 +156,11 @@ class Warnings:
         "[CRF350] {n_entities} gold entities of a batch for the component '{name}' have a label it does not know, "
         "begin or end on white space, or cross a sentence start. They are read as missing annotation. Check the "
         "corpus; this is said once."
+    )
+    CRF351 = (
+        "[CRF351] {n_tags} single tags of a batch for the component '{name}' have a label it does not know, or contradict "
+        "the tags around them so that no tag path has them. They are read as missing annotation. Check the tags and "
+        "their scheme; this is said once."
     )
     CRF450 = (
         "[CRF450] {path}: {n_long} of {n_sents} sentences are longer than {max_tokens} tokens (the longest has "

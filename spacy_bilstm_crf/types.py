@@ -1,7 +1,7 @@
 """What crosses between torch, Thinc and the pipes."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 from numpy.typing import NDArray
@@ -9,8 +9,8 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats1d, Floats2d
 
-# Keys of `Doc.user_data` of a reference: a tag or None for each token, the scheme of these tags, and the labels that the
-# document was annotated for.
+# Keys of `Doc.user_data` of a reference: a tag or None for each token, the scheme of these tags, and the labels that
+# the document was annotated for.
 TAGS_KEY = "crf_tags"
 TAG_SCHEME_KEY = "crf_tag_scheme"
 LABELS_KEY = "crf_labels"
@@ -41,6 +41,11 @@ class CRFPotentials:
     transitions: Floats2d
     start_transitions: Floats1d
     end_transitions: Floats1d
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """RETURNS (tuple): Emissions, transitions, start and end transitions."""
+        return self.emissions, self.transitions, self.start_transitions, self.end_transitions
 
 
 class AllowedTransitions(NamedTuple):

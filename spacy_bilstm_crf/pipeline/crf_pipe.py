@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import srsly
+import numpy
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
@@ -18,14 +16,13 @@ from ..errors import Errors
 from ..inference import decode, loss_and_gradient
 from ..tag_scheme import TagScheme, check_label
 from ..types import AllowedTransitions, Annotation, BoolArray, CRFModel, CRFPotentials, IntArray
-
-ResultT = TypeVar("ResultT")
+from .stored_pipe import StoredPipe
 
 # Enough documents to infer the widths of the layers from.
 _N_SAMPLE_DOCS = 10
 
 
-class CRFPipe(TrainablePipe):
+class CRFPipe(StoredPipe):
     """A pipe that tags tokens with a linear-chain CRF. Not used directly.
 
     A subclass says what the annotation of a document means as tags (`get_annotation`), which tags a token may have at
@@ -170,11 +167,29 @@ class CRFPipe(TrainablePipe):
         possible_tags = self.get_possible_tags([eg.predicted for eg in examples], is_train=True)
         annotation = self.get_annotation(examples, possible_tags)
         losses, d_scores = loss_and_gradient(scores, annotation, self.allowed_transitions, possible_tags)
+        further = self.get_further_loss(examples, scores, possible_tags)
+        if further is not None:
+            losses = losses + further[0]
+            for total, part in zip(d_scores.arrays, further[1].arrays, strict=True):
+                total += part
         # The mean over sequences: a learning rate then means the same for every batch size.
         scale = 1.0 / max(1, len(losses))
-        for array in (d_scores.emissions, d_scores.transitions, d_scores.start_transitions, d_scores.end_transitions):
+        for array in d_scores.arrays:
             array *= scale
         return float(losses.sum()) * scale, d_scores
+
+    def get_further_loss(
+        self, examples: list[Example], scores: CRFPotentials, possible_tags: BoolArray | None
+    ) -> tuple[numpy.ndarray, CRFPotentials] | None:
+        """Find a loss that is added to the negative log likelihood.
+
+        examples (list[Example]): The examples.
+        scores (CRFPotentials): The potentials of their predicted documents.
+        possible_tags (BoolArray | None): What `get_possible_tags` gave for them.
+        RETURNS (tuple | None): The loss of each document in nats, (n_docs,) float64, and the gradient of its sum; None
+            if there is none.
+        """
+        return None
 
     def initialize(
         self,
@@ -230,75 +245,3 @@ class CRFPipe(TrainablePipe):
         if output_layer.has_dim("nO"):
             self.model.attrs["resize_output"](self.model, len(self.tags))
         return 1
-
-    def _remember_labels(self) -> None:
-        # A string first seen inside of `nlp.memory_zone()` would be gone with it.
-        for label in self.cfg["labels"]:
-            self.vocab.strings.add(label, allow_transient=False)
-
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Serialize the pipe.
-
-        exclude (Iterable[str]): Names of fields to leave out: "vocab", "cfg", "model".
-        RETURNS (bytes): The serialized pipe.
-        """
-        return super().to_bytes(exclude=tuple(exclude))
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFPipe":
-        """Load the pipe from bytes.
-
-        bytes_data (bytes): What `to_bytes` gave.
-        exclude (Iterable[str]): Names of fields to leave out.
-        RETURNS (CRFPipe): This pipe.
-        RAISES (ValueError): CRF304 if the data is damaged or belongs to another model.
-        """
-        deserialize = {
-            "cfg": lambda data: self._load_cfg(lambda: srsly.json_loads(data)),
-            "vocab": lambda data: self.vocab.from_bytes(data, exclude=exclude),
-            "model": lambda data: self._load_model(lambda: data),
-        }
-        util.from_dict(self._read(lambda: dict(srsly.msgpack_loads(bytes_data))), deserialize, exclude)
-        self._check_loaded(exclude)
-        return self
-
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFPipe":
-        """Load the pipe from a directory.
-
-        path (str | Path): The directory.
-        exclude (Iterable[str]): Names of fields to leave out.
-        RETURNS (CRFPipe): This pipe.
-        RAISES (ValueError): CRF304 if the data is damaged or belongs to another model.
-        """
-        deserialize = {
-            "cfg": lambda file: self._load_cfg(lambda: srsly.read_json(file)),
-            "vocab": lambda file: self.vocab.from_disk(file, exclude=exclude),
-            "model": lambda file: self._load_model(file.read_bytes),
-        }
-        util.from_disk(path, deserialize, exclude)
-        self._check_loaded(exclude)
-        return self
-
-    def _read(self, read: Callable[[], ResultT]) -> ResultT:
-        try:
-            return read()
-        except Exception as error:
-            # Readers raise whatever a damaged file leads them to.
-            raise ValueError(Errors.CRF304.format(name=self.name, error=error)) from error
-
-    def _load_cfg(self, read: Callable[[], Any]) -> None:
-        cfg = self._read(lambda: dict(read()))
-        if cfg.get("tag_scheme", self.tag_scheme.name) != self.tag_scheme.name:
-            raise ValueError(Errors.CRF303.format(stored=cfg["tag_scheme"], config=self.tag_scheme.name))
-        self.cfg.update(cfg)
-
-    def _load_model(self, read: Callable[[], bytes]) -> None:
-        constrained = self.model.attrs.get("constrained")
-        self._read(lambda: self.model.from_bytes(read()))
-        # The file has it too, but what is legal is no matter of weights: the config may change its mind.
-        self.model.attrs["constrained"] = constrained
-
-    def _check_loaded(self, exclude: Iterable[str]) -> None:
-        self._remember_labels()
-        nO = self.model.get_ref("output_layer").maybe_get_dim("nO")
-        if not {"cfg", "model"} & set(exclude) and nO is not None and nO != len(self.tags):
-            raise ValueError(Errors.CRF305.format(nO=nO, n_tags=len(self.tags), labels=", ".join(self.labels)))

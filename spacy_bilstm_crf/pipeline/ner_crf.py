@@ -2,28 +2,26 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy
-from spacy.attrs import ORTH
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from ..errors import Warnings
+from ..errors import Errors, Warnings
+from ..objectives import negative_loss_and_gradient
+from ..probabilities import Distribution
 from ..tag_scheme import TagScheme
-from ..types import Annotation, BoolArray, CRFModel, IntArray
+from ..types import Annotation, BoolArray, CRFModel, CRFPotentials
+from .annotation import TagSet, find_labels, read_gold
 from .crf_pipe import CRFPipe
-from .entity_tags import (
-    Entities,
-    TokenColumns,
-    entity_tags,
-    read_entities,
-    structural_tags,
-    trim_entities,
-)
+from .entity_batch import EntityBatch
+from .entity_output import EntityPredictions, ScoredEntities, make_spans, set_span_groups, split_by_doc
+from .entity_tags import TokenColumns, structural_tags
+from .extensions import PROB_ATTR, register_extensions
+from .negative import find_span_cases
 from .presets import Presets
 
 DEFAULT_CONFIG = """
@@ -55,12 +53,27 @@ DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
         "model": DEFAULT_MODEL,
         "tag_scheme": "BIOES",
         "overwrite": False,
+        "incorrect_spans_key": None,
+        "prob_attr": PROB_ATTR,
+        "threshold": 0.0,
+        "spans_key": None,
+        "spans_threshold": None,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
 def make_ner_crf(
-    nlp: Language, name: str, model: CRFModel, tag_scheme: str, overwrite: bool, scorer: Callable | None
+    nlp: Language,
+    name: str,
+    model: CRFModel,
+    tag_scheme: str,
+    overwrite: bool,
+    incorrect_spans_key: str | None,
+    prob_attr: str | None,
+    threshold: float,
+    spans_key: str | None,
+    spans_threshold: float | None,
+    scorer: Callable | None,
 ) -> "NERCRF":
     """Make a BiLSTM-CRF entity recognizer.
 
@@ -69,30 +82,29 @@ def make_ner_crf(
     model (Model): From documents to `CRFPotentials`.
     tag_scheme (str): "BIO", "BIOES" (or "BILUO"), "IO" or "BMES".
     overwrite (bool): Replace entities that earlier components have set instead of keeping them.
+    incorrect_spans_key (str | None): Where `doc.spans` of a reference holds spans that are no entities of their label.
+    prob_attr (str | None): Name of the extension attribute for the probability of an entity. None for none.
+    threshold (float): Drop entities that are less probable.
+    spans_key (str | None): Name of a span group for the entities and their probabilities.
+    spans_threshold (float | None): Put all spans that are at least so probable into the span group as well.
     scorer (Callable | None): The scoring method.
     RETURNS (NERCRF): The pipe.
-    RAISES (ValueError): CRF001 if there is no such tag scheme.
+    RAISES (ValueError): CRF001 if there is no such tag scheme, CRF320 if the attribute's name is taken, CRF321 if a
+        threshold is not a probability.
     """
-    return NERCRF(nlp.vocab, model, name, tag_scheme=tag_scheme, overwrite=overwrite, scorer=scorer)
-
-
-@dataclass
-class EntityPredictions:
-    """The entities found in a batch, before they are set.
-
-    tag_ids (IntArray): The best tag path of each document.
-        (n_tokens,) int64
-    lengths (IntArray): Number of tokens of each document.
-        (n_docs,) int64
-    entities (Entities): What the paths say, in rows of the batch; earlier entities that stay are not among them.
-    has_presets (BoolArray): Which documents have entities or blocked tokens that stay.
-        (n_docs,) bool
-    """
-
-    tag_ids: IntArray
-    lengths: IntArray
-    entities: Entities
-    has_presets: BoolArray
+    return NERCRF(
+        nlp.vocab,
+        model,
+        name,
+        tag_scheme=tag_scheme,
+        overwrite=overwrite,
+        incorrect_spans_key=incorrect_spans_key,
+        prob_attr=prob_attr,
+        threshold=threshold,
+        spans_key=spans_key,
+        spans_threshold=spans_threshold,
+        scorer=scorer,
+    )
 
 
 class NERCRF(CRFPipe):
@@ -106,6 +118,11 @@ class NERCRF(CRFPipe):
         *,
         tag_scheme: str = "BIOES",
         overwrite: bool = False,
+        incorrect_spans_key: str | None = None,
+        prob_attr: str | None = PROB_ATTR,
+        threshold: float = 0.0,
+        spans_key: str | None = None,
+        spans_threshold: float | None = None,
         scorer: Callable | None = None,
     ) -> None:
         """Make the pipe.
@@ -115,14 +132,33 @@ class NERCRF(CRFPipe):
         name (str): The name of the component, also used for its losses.
         tag_scheme (str): How entities become tags.
         overwrite (bool): Replace entities that earlier components have set instead of keeping them.
+        incorrect_spans_key (str | None): Where `doc.spans` of a reference holds spans that are no entities.
+        prob_attr (str | None): Name of the extension attribute for the probability of an entity. None for none.
+        threshold (float): Drop entities that are less probable.
+        spans_key (str | None): Name of a span group for the entities and their probabilities.
+        spans_threshold (float | None): Put all spans that are at least so probable into the span group as well.
         scorer (Callable | None): The scoring method.
         """
-        super().__init__(vocab, model, name, tag_scheme=TagScheme(tag_scheme), scorer=scorer, overwrite=overwrite)
+        cfg = {"overwrite": overwrite, "incorrect_spans_key": incorrect_spans_key, "temperature": 1.0}
+        cfg.update(prob_attr=prob_attr, threshold=threshold, spans_key=spans_key, spans_threshold=spans_threshold)
+        super().__init__(vocab, model, name, tag_scheme=TagScheme(tag_scheme), scorer=scorer, **cfg)
         self.n_unusable_entities = 0
+        self.n_unusable_tags = 0
+        if not 0.0 <= threshold <= 1.0:
+            raise ValueError(Errors.CRF321.format(setting="threshold", name=name, value=threshold))
+        if spans_threshold is not None and not 0.0 < spans_threshold <= 1.0:
+            raise ValueError(Errors.CRF321.format(setting="spans_threshold", name=name, value=spans_threshold))
+        if prob_attr is not None:
+            register_extensions(prob_attr)
 
     @property
     def _label_hashes(self) -> list[int]:
         return [self.vocab.strings.as_int(label) for label in self.cfg["labels"]]
+
+    @property
+    def tag_set(self) -> TagSet:
+        """RETURNS (TagSet): The tags, and what is legal among them."""
+        return TagSet(self.tag_scheme, self.labels, tuple(self._label_hashes), self.allowed_transitions)
 
     def predict(self, docs: Iterable[Doc]) -> EntityPredictions:
         """Find the entities of documents, without changing them.
@@ -130,16 +166,38 @@ class NERCRF(CRFPipe):
         docs (Iterable[Doc]): The documents.
         RETURNS (EntityPredictions): What was found.
         """
-        docs = list(docs)
-        tag_ids = self.predict_tags(docs)
+        batch = self.read_batch(list(docs), keep_ents=not self.cfg["overwrite"])
+        tag_ids = batch.best_paths()
+        found = batch.read_entities(tag_ids)
+        has_presets = batch.presets.in_docs(batch.columns.lengths)
+        result = EntityPredictions(tag_ids, batch.columns.lengths, found, has_presets)
+        prob_attr, spans_key, threshold = self.cfg["prob_attr"], self.cfg["spans_key"], self.cfg["threshold"]
+        if prob_attr is None and spans_key is None and not threshold:
+            return result
+        scored = ScoredEntities(found, batch.probabilities(found))
+        scored = scored.select(scored.probabilities >= threshold)
+        result.entities, result.probabilities = scored.entities, scored.probabilities
+        if spans_key is not None:
+            likely = self.cfg["spans_threshold"]
+            result.spans = scored if likely is None else scored.union(batch.likely_entities(likely))
+        return result
+
+    def read_batch(self, docs: list[Doc], *, keep_ents: bool = True) -> EntityBatch:
+        """Find the distribution over the tag paths of documents.
+
+        docs (list[Doc]): The documents.
+        keep_ents (bool): Whether entities that are set on the documents bind the paths. Blocked tokens always do.
+        RETURNS (EntityBatch): The distribution and what stands on the documents.
+        RAISES (ValueError): CRF301 if the pipe has no labels.
+        """
+        self._require_weights()
         columns = TokenColumns.from_docs(docs)
-        presets = self._presets(columns)
-        segments = presets.segment_lengths(columns)
-        index, starts, ends, labels = self.tag_scheme.ids_to_spans(tag_ids, segments)
-        offsets = (numpy.cumsum(segments) - segments)[index]
-        entities = trim_entities(Entities(starts + offsets, ends + offsets, labels), columns)
-        has_presets = presets.in_docs(columns.lengths)
-        return EntityPredictions(tag_ids, columns.lengths, presets.without_covered(entities), has_presets)
+        presets = Presets.from_columns(columns, self._label_hashes)
+        presets = presets if keep_ents else presets.only_blocked()
+        n_labels = len(self.cfg["labels"])
+        possible = presets.clamp(structural_tags(columns, self.tag_scheme, n_labels), self.tag_scheme, n_labels)
+        distribution = Distribution(self.model.predict(docs), self.allowed_transitions, possible)
+        return EntityBatch(columns, presets, self.tag_scheme, n_labels, distribution, self.cfg["temperature"])
 
     def _presets(self, columns: TokenColumns) -> Presets:
         presets = Presets.from_columns(columns, self._label_hashes)
@@ -151,23 +209,22 @@ class NERCRF(CRFPipe):
         docs (Iterable[Doc]): The documents.
         scores (EntityPredictions): What `predict` returned for them.
         """
-        found = scores.entities
-        offsets = numpy.cumsum(scores.lengths) - scores.lengths
-        bounds = numpy.searchsorted(found.starts, [*offsets, scores.lengths.sum()])
-        for doc, offset, first, last, has_presets in zip(
-            docs, offsets.tolist(), bounds[:-1], bounds[1:], scores.has_presets.tolist(), strict=True
-        ):
-            columns = (found.starts[first:last], found.ends[first:last], found.labels[first:last])
-            spans = [
-                Span(doc, start - offset, end - offset, label=self.cfg["labels"][label])
-                for start, end, label in zip(*(column.tolist() for column in columns), strict=True)
-            ]
+        docs = list(docs)
+        prob_attr, labels = self.cfg["prob_attr"], self.cfg["labels"]
+        places = split_by_doc(scores.entities, scores.lengths)
+        for doc, has_presets, (offset, place) in zip(docs, scores.has_presets.tolist(), places, strict=True):
+            spans = make_spans(doc, scores.entities, offset, place, labels)
             if has_presets:
                 blocked = [doc[token.i : token.i + 1] for token in doc if token.ent_iob == 3 and not token.ent_type]
                 kept = () if self.cfg["overwrite"] else doc.ents
                 doc.set_ents([*kept, *spans], blocked=blocked)
             else:
                 doc.set_ents(spans)
+            if prob_attr is not None and scores.probabilities is not None:
+                for span, probability in zip(spans, scores.probabilities[place].tolist(), strict=True):
+                    span._.set(prob_attr, probability)
+        if scores.spans is not None:
+            set_span_groups(docs, scores.spans, scores.lengths, labels, self.cfg["spans_key"])
 
     def get_possible_tags(self, docs: list[Doc], *, is_train: bool) -> BoolArray | None:
         """Tell which tags white space, sentence starts and, at prediction, earlier annotation leave to each token.
@@ -184,48 +241,39 @@ class NERCRF(CRFPipe):
         return self._presets(columns).clamp(possible, self.tag_scheme, len(self.cfg["labels"]))
 
     def get_annotation(self, examples: list[Example], possible_tags: BoolArray | None) -> Annotation:
-        """Read the gold entities of the references: missing tokens are unknown, blocked ones no entity.
+        """Read the gold tags of the references: missing tokens are unknown, blocked ones no entity.
 
         examples (list[Example]): The examples.
         possible_tags (BoolArray | None): What `get_possible_tags` gave for them. Gold outside of it is read as missing.
         RETURNS (Annotation): The gold tags of the predicted documents' tokens.
         """
-        columns = TokenColumns.from_docs([_aligned_reference(eg) for eg in examples])
-        is_unknown = columns.ent_iob == 0
-        tags = numpy.where(is_unknown, -1, 0)  # "O" is tag 0
-        entities = read_entities(columns, self._label_hashes)
-        rows, gold = entity_tags(entities, self.tag_scheme)
-        tags[rows] = gold
-        unusable = self._unusable_entities(entities, tags, possible_tags)
-        if unusable.any():
-            rows, _ = entities.select(unusable).rows()
-            tags[rows] = -1
-            self._warn_unusable(int(unusable.sum()))
-        return Annotation(tags)
+        gold = read_gold(examples, self.tag_set, possible_tags)
+        if gold.n_unusable_entities and not self.n_unusable_entities:
+            text = Warnings.CRF350.format(name=self.name, n_entities=gold.n_unusable_entities)
+            warnings.warn(text, stacklevel=2)
+        if gold.n_unusable_tags and not self.n_unusable_tags:
+            warnings.warn(Warnings.CRF351.format(name=self.name, n_tags=gold.n_unusable_tags), stacklevel=2)
+        self.n_unusable_entities += gold.n_unusable_entities
+        self.n_unusable_tags += gold.n_unusable_tags
+        return gold.annotation
 
-    def _unusable_entities(self, entities: Entities, tags: IntArray, possible_tags: BoolArray | None) -> BoolArray:
-        """Tell which gold entities have a label that is not known, or stand where no entity can."""
-        unusable = entities.labels < 0
-        if possible_tags is None or not len(entities):
-            return unusable
-        rows, index = entities.rows()
-        impossible = ~possible_tags[rows, numpy.maximum(tags[rows], 0)]
-        return unusable | (numpy.bincount(index[impossible], minlength=len(entities)) > 0)
+    def get_further_loss(
+        self, examples: list[Example], scores: CRFPotentials, possible_tags: BoolArray | None
+    ) -> tuple[numpy.ndarray, CRFPotentials] | None:
+        """Find the loss of spans that are known to be no entities: -log(1 - P(span)) for each.
 
-    def _warn_unusable(self, n_entities: int) -> None:
-        if not self.n_unusable_entities:
-            warnings.warn(Warnings.CRF350.format(name=self.name, n_entities=n_entities), stacklevel=3)
-        self.n_unusable_entities += n_entities
+        examples (list[Example]): The examples.
+        scores (CRFPotentials): The potentials of their predicted documents.
+        possible_tags (BoolArray | None): What `get_possible_tags` gave for them.
+        RETURNS (tuple | None): The loss of each document in nats, (n_docs,) float64, and the gradient of its sum; None
+            if there are no such spans.
+        RAISES (ValueError): CRF310 if such a span is an entity of the same reference.
+        """
+        key = self.cfg["incorrect_spans_key"]
+        cases = find_span_cases(examples, key, self.tag_set, possible_tags) if key else None
+        if cases is None:
+            return None
+        return negative_loss_and_gradient(scores, cases, self.allowed_transitions, possible_tags)
 
     def _find_labels(self, examples: Iterable[Example]) -> list[str]:
-        return sorted({ent.label_ for eg in examples for ent in eg.reference.ents})
-
-
-def _aligned_reference(example: Example) -> Doc:
-    """Return a document with the reference's entities on the predicted document's tokens."""
-    predicted, reference = example.predicted, example.reference
-    if len(predicted) == len(reference) and (predicted.to_array(ORTH) == reference.to_array(ORTH)).all():
-        return reference
-    # A gold entity that does not fall on token borders comes back as missing.
-    tags = [tag if tag is not None else "-" for tag in example.get_aligned_ner()]
-    return Doc(predicted.vocab, words=[token.text for token in predicted], ents=tags)
+        return sorted(set().union(*(find_labels(eg.reference) for eg in examples)))
