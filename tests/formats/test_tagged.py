@@ -87,7 +87,9 @@ def test_other_line_separators_belong_to_tokens(nlp, write, token):
     assert ents(doc) == [(0, 1, "PER")]
 
 
-@pytest.mark.parametrize("token", ["\ufffd", "Donau\xaddampf", "\xad", "\u200e", "🇩🇪", "New York", "end ", " start", "  "])
+@pytest.mark.parametrize(
+    "token", ["\ufffd", "Donau\xaddampf", "\xad", "\u200e", "🇩🇪", "New York", "end ", " start", "  "]
+)
 def test_odd_tokens_are_kept(nlp, write, token):
     (doc,), report = read(write(f"{token}\tB-X\nx\tO\n"), nlp)
     assert doc[0].text == token
@@ -287,9 +289,9 @@ def test_read_docs_finds_the_format(nlp, write, content, kind):
     assert report.format == kind
 
 
-TOKENS = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), min_size=1, max_size=5
-).filter(lambda token: not token.startswith(("#", "-DOCSTART-", "\ufeff")))
+TOKENS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), min_size=1, max_size=5).filter(
+    lambda token: not token.startswith(("#", "-DOCSTART-", "\ufeff"))
+)
 
 
 @st.composite
