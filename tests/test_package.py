@@ -35,10 +35,11 @@ MAY_IMPORT = {
     "architectures": {"errors", "types", "layers"},
     "inference": {"errors", "threads", "batching", "crf", "types"},
     "objectives": {"errors", "batching", "crf", "types", "inference"},
+    "probabilities": {"errors", "batching", "crf", "types", "inference"},
     "readers": {"errors", "types"},
     "scorers": {"errors", "tag_scheme", "types"},
     "formats": {"errors", "tag_scheme", "types"},
-    "pipeline": {"errors", "tag_scheme", "types", "inference", "objectives", "scorers"},
+    "pipeline": {"errors", "tag_scheme", "types", "inference", "objectives", "probabilities", "scorers"},
     "report": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline"},
     "cli": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline", "report"},
 }

@@ -18,7 +18,7 @@ from ..types import Annotation, BoolArray, CRFModel, CRFPotentials
 from .annotation import TagSet, find_labels, read_gold
 from .crf_pipe import CRFPipe
 from .entity_batch import EntityBatch
-from .entity_output import EntityPredictions, ScoredEntities, make_spans, set_span_groups, split_by_doc
+from .entity_output import EntityPredictions, make_spans, set_span_groups, split_by_doc
 from .entity_tags import TokenColumns, structural_tags
 from .extensions import PROB_ATTR, register_extensions
 from .negative import find_span_cases
@@ -174,7 +174,7 @@ class NERCRF(CRFPipe):
         prob_attr, spans_key, threshold = self.cfg["prob_attr"], self.cfg["spans_key"], self.cfg["threshold"]
         if prob_attr is None and spans_key is None and not threshold:
             return result
-        scored = ScoredEntities(found, batch.probabilities(found))
+        scored = batch.score(found)
         scored = scored.select(scored.probabilities >= threshold)
         result.entities, result.probabilities = scored.entities, scored.probabilities
         if spans_key is not None:

@@ -1,0 +1,115 @@
+"""A batch of documents with the distribution over its tag paths, and what can be read from it about entities."""
+
+from dataclasses import dataclass
+
+import numpy
+
+from ..inference import decode
+from ..probabilities import Distribution, LabelledSpans, SpanRules, likely_spans, span_probabilities
+from ..tag_scheme import TagScheme
+from ..types import BoolArray, IntArray
+from .entity_output import ScoredEntities
+from .entity_tags import Entities, TokenColumns, trim_entities
+from .presets import Presets
+
+
+@dataclass
+class EntityBatch:
+    """What stands on the documents of a batch, and what the model says of them. Positions are rows of the batch.
+
+    columns (TokenColumns): What the tokens say.
+    presets (Presets): What was set before and stays.
+    scheme (TagScheme): The tag scheme.
+    n_labels (int): Number of labels.
+    distribution (Distribution): The distribution over tag paths as the model gives it.
+    temperature (float): By which its scores are divided for probabilities.
+    """
+
+    columns: TokenColumns
+    presets: Presets
+    scheme: TagScheme
+    n_labels: int
+    distribution: Distribution
+    temperature: float = 1.0
+
+    @property
+    def calibrated(self) -> Distribution:
+        """RETURNS (Distribution): The distribution whose probabilities are given out."""
+        return self.distribution.with_temperature(self.temperature)
+
+    def best_paths(self) -> IntArray:
+        """Find the best tag path of each document.
+
+        RETURNS (IntArray): Tag ids.
+            (n_tokens,) int64
+        """
+        return decode(self.distribution.potentials, self.distribution.allowed, self.distribution.possible_tags)
+
+    def read_entities(self, tag_ids: IntArray) -> Entities:
+        """Read the entities from a tag path for each document. Earlier ones that stay are not among them.
+
+        tag_ids (IntArray): Tag ids; -1 is read as outside.
+            (n_tokens,) int64
+        RETURNS (Entities): The entities, in order.
+        """
+        segments = self.presets.segment_lengths(self.columns)
+        index, starts, ends, labels = self.scheme.ids_to_spans(tag_ids, segments)
+        offsets = (numpy.cumsum(segments) - segments)[index]
+        entities = trim_entities(Entities(starts + offsets, ends + offsets, labels), self.columns)
+        return self.presets.without_covered(entities)
+
+    def score(self, entities: Entities) -> ScoredEntities:
+        """Compute the probability of entities: that of all tag paths from which they are read.
+
+        White space is cut off the edges of what the tags say, where the scheme cannot forbid it there. The probability
+        of an entity is that of the outcome, so it counts paths with and without such an edge.
+
+        entities (Entities): The entities.
+        RETURNS (ScoredEntities): The entities with their probabilities.
+        """
+        rules = self._rules()
+        spans = LabelledSpans(entities.starts, entities.ends, entities.labels)
+        earliest, latest = entities.starts, entities.ends
+        if self.columns.is_space.any():
+            earliest = _edge_starts(self.columns.is_space, rules.borders)[entities.starts]
+            latest = _edge_ends(self.columns.is_space, rules.borders)[entities.ends]
+        probabilities = span_probabilities(self.calibrated, spans, rules, earliest=earliest, latest=latest)
+        return ScoredEntities(entities, probabilities)
+
+    def likely_entities(self, threshold: float) -> ScoredEntities:
+        """Find all entities that are at least so probable, whether the best path has them or not. They may overlap.
+
+        threshold (float): The least probability, greater than 0.
+        RETURNS (ScoredEntities): The entities, by start, end and label.
+        """
+        spans = likely_spans(self.calibrated, threshold, self._rules())
+        entities = trim_entities(Entities(spans.starts, spans.ends, spans.labels), self.columns)
+        entities = self.presets.without_covered(entities)
+        # Two spans that differ in white space at their edges are one entity.
+        distinct = numpy.unique(numpy.stack([entities.starts, entities.ends, entities.labels]), axis=1)
+        return self.score(Entities(distinct[0], distinct[1], distinct[2]))
+
+    def _rules(self) -> SpanRules:
+        _, continues, goes_on, _ = self.scheme.tag_rules(self.n_labels)
+        width, n_outside = len(self.scheme.prefixes), int(self.scheme.outside)
+        labels = (numpy.arange(len(continues)) - n_outside) // width  # -1 for "O"
+        joins = goes_on[:, None] & continues[None, :] & (labels[:, None] == labels[None, :])
+        borders = numpy.zeros(len(self.columns.ent_iob), dtype=bool)
+        sizes = self.presets.segment_lengths(self.columns)
+        borders[numpy.cumsum(sizes) - sizes] = True
+        return SpanRules(joins, n_outside + numpy.arange(self.n_labels) * width, width, borders)
+
+
+def _edge_starts(is_space: BoolArray, borders: BoolArray) -> IntArray:
+    """For each row, the first one from which on there is only white space up to it. (n_tokens,) int64."""
+    rows = numpy.arange(len(is_space))
+    stops = borders.copy()
+    stops[1:] |= ~is_space[:-1]
+    return numpy.maximum.accumulate(numpy.where(stops, rows, 0))
+
+
+def _edge_ends(is_space: BoolArray, borders: BoolArray) -> IntArray:
+    """For each end, the last one up to which there is only white space behind it. (n_tokens + 1,) int64."""
+    ends = numpy.arange(len(is_space) + 1)
+    stops = numpy.append(borders | ~is_space, True)
+    return numpy.minimum.accumulate(numpy.where(stops, ends, len(is_space))[::-1])[::-1]

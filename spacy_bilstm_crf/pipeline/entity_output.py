@@ -1,0 +1,119 @@
+"""What was found in a batch, and how it gets onto the documents."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy
+from spacy.tokens import Doc, Span, SpanGroup
+
+from ..types import BoolArray, FloatArray, IntArray
+from .entity_tags import Entities
+
+
+@dataclass
+class ScoredEntities:
+    """Entities and their probabilities.
+
+    entities (Entities): The entities, by start.
+    probabilities (FloatArray): Their probabilities.
+        (n_entities,) float64
+    """
+
+    entities: Entities
+    probabilities: FloatArray
+
+    def select(self, keep: BoolArray) -> "ScoredEntities":
+        """Return some of the entities.
+
+        keep (BoolArray): Which.
+            (n_entities,) bool
+        RETURNS (ScoredEntities): Those.
+        """
+        return ScoredEntities(self.entities.select(keep), self.probabilities[keep])
+
+    def union(self, other: "ScoredEntities") -> "ScoredEntities":
+        """Return the entities of both, each once.
+
+        other (ScoredEntities): Further entities.
+        RETURNS (ScoredEntities): All, by start, end and label.
+        """
+        both = [numpy.stack([part.entities.starts, part.entities.ends, part.entities.labels]) for part in (self, other)]
+        rows, index = numpy.unique(numpy.concatenate(both, axis=1), axis=1, return_index=True)
+        return ScoredEntities(
+            Entities(rows[0], rows[1], rows[2]), numpy.concatenate([self.probabilities, other.probabilities])[index]
+        )
+
+
+@dataclass
+class EntityPredictions:
+    """The entities found in a batch, before they are set.
+
+    tag_ids (IntArray): The best tag path of each document.
+        (n_tokens,) int64
+    lengths (IntArray): Number of tokens of each document.
+        (n_docs,) int64
+    entities (Entities): What is to be set, in rows of the batch; earlier entities that stay are not among them.
+    has_presets (BoolArray): Which documents have entities or blocked tokens that stay.
+        (n_docs,) bool
+    probabilities (FloatArray | None): Of the entities, if they were asked for.
+        (n_entities,) float64
+    spans (ScoredEntities | None): What goes to the span group, if there is to be one.
+    """
+
+    tag_ids: IntArray
+    lengths: IntArray
+    entities: Entities
+    has_presets: BoolArray
+    probabilities: FloatArray | None = None
+    spans: ScoredEntities | None = None
+
+
+def split_by_doc(entities: Entities, lengths: IntArray) -> Iterator[tuple[int, slice]]:
+    """Find each document's entities.
+
+    entities (Entities): Entities of a batch, by start.
+    lengths (IntArray): Number of tokens of each document.
+        (n_docs,) int64
+    YIELDS (tuple[int, slice]): The first row of each document and where its entities are.
+    """
+    offsets = numpy.append(0, numpy.cumsum(lengths))
+    bounds = numpy.searchsorted(entities.starts, offsets).tolist()
+    for offset, first, last in zip(offsets[:-1].tolist(), bounds[:-1], bounds[1:], strict=True):
+        yield offset, slice(first, last)
+
+
+def make_spans(doc: Doc, entities: Entities, offset: int, place: slice, labels: Sequence[str]) -> list[Span]:
+    """Make Spans of a document's entities.
+
+    doc (Doc): The document.
+    entities (Entities): The entities of its batch.
+    offset (int): First row of the document.
+    place (slice): Where its entities are.
+    labels (Sequence[str]): The pipe's labels.
+    RETURNS (list[Span]): The Spans.
+    """
+    # Labels as strings: the document's vocabulary may be another one than the pipe's.
+    return [
+        Span(doc, start - offset, end - offset, label=labels[label])
+        for start, end, label in zip(
+            entities.starts[place].tolist(), entities.ends[place].tolist(), entities.labels[place].tolist(), strict=True
+        )
+    ]
+
+
+def set_span_groups(
+    docs: Sequence[Doc], spans: ScoredEntities, lengths: IntArray, labels: Sequence[str], key: str
+) -> None:
+    """Put spans and their scores into `doc.spans`, in the form of spaCy's `spancat`.
+
+    docs (Sequence[Doc]): The documents.
+    spans (ScoredEntities): The spans of the batch.
+    lengths (IntArray): Number of tokens of each document.
+        (n_docs,) int64
+    labels (Sequence[str]): The pipe's labels.
+    key (str): The name of the span group.
+    """
+    for doc, (offset, place) in zip(docs, split_by_doc(spans.entities, lengths), strict=True):
+        group = SpanGroup(doc, name=key, spans=make_spans(doc, spans.entities, offset, place, labels))
+        group.attrs["scores"] = spans.probabilities[place].astype("float32")
+        doc.spans[key] = group
