@@ -106,6 +106,7 @@ class Errors:
         "[CRF321] The setting {setting} of the component '{name}' is {value}. Expected a probability between 0 and 1; "
         "spans_threshold must be greater than 0, or None."
     )
+    CRF322 = "[CRF322] The number of paths was {n}. Expected at least 1: ask for one path or more."
     CRF400 = "[CRF400] The option {name} of the reader is {value}. Expected {expected}."
     CRF401 = (
         "[CRF401] {path}:{line}: the file cannot be read as {encoding} ({error}). Give the encoding in which it is "

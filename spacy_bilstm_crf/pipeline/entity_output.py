@@ -101,6 +101,30 @@ def make_spans(doc: Doc, entities: Entities, offset: int, place: slice, labels: 
     ]
 
 
+def set_entities(
+    docs: Sequence[Doc], found: EntityPredictions, labels: Sequence[str], *, keep_ents: bool, prob_attr: str | None
+) -> None:
+    """Put entities into `doc.ents`, and their probabilities where Spans keep them.
+
+    docs (Sequence[Doc]): The documents.
+    found (EntityPredictions): What was found in them.
+    labels (Sequence[str]): The pipe's labels.
+    keep_ents (bool): Whether earlier entities stay.
+    prob_attr (str | None): Name of the extension attribute.
+    """
+    places = split_by_doc(found.entities, found.lengths)
+    for doc, has_presets, (offset, place) in zip(docs, found.has_presets.tolist(), places, strict=True):
+        spans = make_spans(doc, found.entities, offset, place, labels)
+        if has_presets:
+            blocked = [doc[token.i : token.i + 1] for token in doc if token.ent_iob == 3 and not token.ent_type]
+            doc.set_ents([*(doc.ents if keep_ents else ()), *spans], blocked=blocked)
+        else:
+            doc.set_ents(spans)
+        if prob_attr is not None and found.probabilities is not None:
+            for span, probability in zip(spans, found.probabilities[place].tolist(), strict=True):
+                span._.set(prob_attr, probability)
+
+
 def set_span_groups(
     docs: Sequence[Doc], spans: ScoredEntities, lengths: IntArray, labels: Sequence[str], key: str
 ) -> None:

@@ -14,14 +14,15 @@ from ..errors import Errors, Warnings
 from ..objectives import negative_loss_and_gradient
 from ..probabilities import Distribution
 from ..tag_scheme import TagScheme
-from ..types import Annotation, BoolArray, CRFModel, CRFPotentials
+from ..types import Annotation, BoolArray, CRFModel, CRFPotentials, FloatArray
 from .annotation import TagSet, find_labels, read_gold
 from .crf_pipe import CRFPipe
 from .entity_batch import EntityBatch
-from .entity_output import EntityPredictions, make_spans, set_span_groups, split_by_doc
+from .entity_output import EntityPredictions, set_entities, set_span_groups
 from .entity_tags import TokenColumns, structural_tags
 from .extensions import PROB_ATTR, register_extensions
 from .negative import find_span_cases
+from .ner_probabilities import ScoredPath, find_n_best, score_annotation, split_marginals
 from .presets import Presets
 
 DEFAULT_CONFIG = """
@@ -199,6 +200,42 @@ class NERCRF(CRFPipe):
         distribution = Distribution(self.model.predict(docs), self.allowed_transitions, possible)
         return EntityBatch(columns, presets, self.tag_scheme, n_labels, distribution, self.cfg["temperature"])
 
+    def n_best(self, docs: Iterable[Doc], n: int = 5, *, keep_ents: bool = False) -> list[list[ScoredPath]]:
+        """Find the n most probable tag paths, each with the entities that are read from it. Documents do not change.
+
+        docs (Iterable[Doc]): The documents, as they come to this component or from it.
+        n (int): Number of paths.
+        keep_ents (bool): Whether the entities that are set on the documents are in all paths.
+        RETURNS (list[list[ScoredPath]]): For each document its paths, all different, most probable first; fewer than n
+            where there are no more.
+        RAISES (ValueError): CRF322 if n is less than 1.
+        """
+        docs = list(docs)
+        return find_n_best(docs, self.read_batch(docs, keep_ents=keep_ents), n, self.tag_set)
+
+    def log_prob(self, docs: Iterable[Doc]) -> FloatArray:
+        """Compute how probable the entities on documents are: the tags that spell all of them, and no others.
+
+        Tokens without annotation are left open. What no tag path spells, such as an entity of unknown label, has
+        probability 0. In the scheme "IO", adjacent entities of one label are spelled as one.
+
+        docs (Iterable[Doc]): The annotated documents.
+        RETURNS (FloatArray): Log probabilities, in nats, at most 0.
+            (n_docs,) float64
+        """
+        docs = list(docs)
+        return score_annotation(docs, self.read_batch(docs, keep_ents=False), self.tag_set)
+
+    def marginals(self, docs: Iterable[Doc], *, keep_ents: bool = False) -> list[numpy.ndarray]:
+        """Compute the probability of each tag at each token.
+
+        docs (Iterable[Doc]): The documents, as they come to this component or from it.
+        keep_ents (bool): Whether the entities that are set on the documents are certain.
+        RETURNS (list[ndarray]): For each document an array whose columns are those of `tags` and whose rows sum to 1.
+            (n_tokens, n_tags) float32
+        """
+        return split_marginals(self.read_batch(list(docs), keep_ents=keep_ents))
+
     def _presets(self, columns: TokenColumns) -> Presets:
         presets = Presets.from_columns(columns, self._label_hashes)
         return presets.only_blocked() if self.cfg["overwrite"] else presets
@@ -210,21 +247,9 @@ class NERCRF(CRFPipe):
         scores (EntityPredictions): What `predict` returned for them.
         """
         docs = list(docs)
-        prob_attr, labels = self.cfg["prob_attr"], self.cfg["labels"]
-        places = split_by_doc(scores.entities, scores.lengths)
-        for doc, has_presets, (offset, place) in zip(docs, scores.has_presets.tolist(), places, strict=True):
-            spans = make_spans(doc, scores.entities, offset, place, labels)
-            if has_presets:
-                blocked = [doc[token.i : token.i + 1] for token in doc if token.ent_iob == 3 and not token.ent_type]
-                kept = () if self.cfg["overwrite"] else doc.ents
-                doc.set_ents([*kept, *spans], blocked=blocked)
-            else:
-                doc.set_ents(spans)
-            if prob_attr is not None and scores.probabilities is not None:
-                for span, probability in zip(spans, scores.probabilities[place].tolist(), strict=True):
-                    span._.set(prob_attr, probability)
+        set_entities(docs, scores, self.labels, keep_ents=not self.cfg["overwrite"], prob_attr=self.cfg["prob_attr"])
         if scores.spans is not None:
-            set_span_groups(docs, scores.spans, scores.lengths, labels, self.cfg["spans_key"])
+            set_span_groups(docs, scores.spans, scores.lengths, self.labels, self.cfg["spans_key"])
 
     def get_possible_tags(self, docs: list[Doc], *, is_train: bool) -> BoolArray | None:
         """Tell which tags white space, sentence starts and, at prediction, earlier annotation leave to each token.
