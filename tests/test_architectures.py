@@ -1,0 +1,113 @@
+"""The registered architectures."""
+
+import numpy
+import pytest
+import spacy
+from spacy.util import registry
+from thinc.api import Config
+
+from spacy_bilstm_crf.architectures import build_bilstm_crf_v1, build_word_form_embed_v1
+from spacy_bilstm_crf.types import CRFPotentials
+
+EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM"], "rows": [50]}
+EMBED["include_static_vectors"] = False
+
+
+def make_embed(cache_size=100):
+    return build_word_form_embed_v1(registry.resolve({"embed": EMBED})["embed"], cache_size=cache_size)
+
+
+def make_docs():
+    nlp = spacy.blank("en")
+    return [nlp.make_doc("one two three"), nlp.make_doc(""), nlp.make_doc("four")]
+
+
+@pytest.mark.parametrize(
+    ("name", "builder"),
+    [
+        ("spacy-bilstm-crf.BiLSTMCRF.v1", build_bilstm_crf_v1),
+        ("spacy-bilstm-crf.WordFormEmbed.v1", build_word_form_embed_v1),
+    ],
+)
+def test_names_are_registered(name, builder):
+    assert registry.architectures.get(name) is builder
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_documents_become_potentials(depth):
+    model = build_bilstm_crf_v1(make_embed(), hidden_width=5, depth=depth, nO=4)
+    docs = make_docs()
+    model.initialize(X=docs)
+    potentials = model.predict(docs)
+    assert isinstance(potentials, CRFPotentials)
+    assert potentials.emissions.shape == (4, 4)
+    assert potentials.lengths.tolist() == [3, 0, 1]
+
+
+def test_models_have_the_references_that_spacy_looks_for():
+    tok2vec = make_embed()
+    model = build_bilstm_crf_v1(tok2vec)
+    assert model.get_ref("tok2vec") is tok2vec
+    assert model.get_ref("output_layer") is model.layers[-1]
+    assert "resize_output" in model.attrs
+
+
+@pytest.mark.parametrize(
+    ("crf", "constrained", "expected"),
+    [(True, True, True), (True, False, False), (False, True, False), (False, False, False)],
+)
+def test_nothing_is_ruled_out_without_a_crf(crf, constrained, expected):
+    model = build_bilstm_crf_v1(make_embed(), crf=crf, constrained=constrained)
+    assert model.attrs["constrained"] is expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"hidden_width": 0}, "hidden_width .* 0"), ({"depth": -1}, "depth .* -1")]
+)
+def test_sizes_out_of_range_are_refused(settings, message):
+    with pytest.raises(ValueError, match=rf"CRF111.*{message}.*check \[model\]"):
+        build_bilstm_crf_v1(make_embed(), **settings)
+
+
+def test_a_config_resolves_with_its_defaults():
+    config = Config().from_str(
+        """
+        [model]
+        @architectures = "spacy-bilstm-crf.BiLSTMCRF.v1"
+        [model.tok2vec]
+        @architectures = "spacy-bilstm-crf.WordFormEmbed.v1"
+        [model.tok2vec.embed]
+        @architectures = "spacy.MultiHashEmbed.v2"
+        width = 8
+        attrs = ["NORM"]
+        rows = [50]
+        include_static_vectors = false
+        """
+    )
+    filled = registry.fill(config)["model"]
+    assert filled["hidden_width"] == 100
+    assert filled["depth"] == 1
+    assert filled["crf"] is filled["constrained"] is True
+    assert filled["mixed_precision"] is False
+    assert registry.resolve(config)["model"].layers[-1].name == "bilstm_crf"
+
+
+@pytest.mark.parametrize("name", ["spacy.HashEmbedCNN.v2", "spacy.Tok2Vec.v2"])
+def test_any_tok2vec_goes_in_front(name):
+    if name == "spacy.Tok2Vec.v2":
+        encode = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8, "depth": 1, "window_size": 1}
+        tok2vec = {"@architectures": name, "embed": EMBED, "encode": {**encode, "maxout_pieces": 2}}
+    else:
+        tok2vec = {"@architectures": name, "width": 8, "depth": 1, "embed_size": 50, "window_size": 1}
+        tok2vec |= {"maxout_pieces": 2, "subword_features": True, "pretrained_vectors": None}
+    model = build_bilstm_crf_v1(registry.resolve({"tok2vec": tok2vec})["tok2vec"], hidden_width=5, nO=4)
+    docs = make_docs()
+    model.initialize(X=docs)
+    potentials, backprop = model.begin_update(docs)
+    backprop(potentials)
+    assert numpy.isfinite(potentials.emissions).all()
+
+
+@pytest.mark.parametrize("cache_size", [0, 100])
+def test_the_cache_size_is_the_configs(cache_size):
+    assert make_embed(cache_size).attrs["cache"].size == cache_size
