@@ -3,12 +3,13 @@
 Nothing here has parameters, keeps state or builds an autograd graph. Everything works on `Potentials`: padded batches,
 batch first, in which a forbidden move is -inf and what lies in the padding of the emissions never matters.
 
-potentials: the data that goes in and comes out, checks, and the lattice with its END tag
+potentials: the data that goes in and comes out
+lattice: the potentials with START and END, on which the recursions run
 probability_space: forward-backward as scaled float64 matrix products, the fast route, with the guard that says when
     it may not be trusted
 log_space: forward-backward in log space, the route for whatever the guard turns away and devices without float64
-messages: picks the route per document
-losses, marginals, segments, uncertainty, decoding: what callers use
+expectations: picks the route per document
+losses, marginals, decoding: what callers use
 """
 
 from .decoding import n_best, viterbi

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .potentials import Lattice, Potentials, build_lattice, check_log_partition, wide_dtype
+from .lattice import Lattice, build_lattice
+from .potentials import Potentials, check_log_partition, wide_dtype
 
 
 class LogMessages(NamedTuple):
@@ -43,10 +44,11 @@ def _lower(scores: Tensor) -> Tensor:
 def _forward(lattice: Lattice) -> tuple[Tensor, Tensor]:
     alpha = torch.empty_like(lattice.emissions)
     taken = lattice.emissions.new_empty(lattice.emissions.shape[:2])
-    torch.add(lattice.emissions[0], lattice.start, out=alpha[0])
+    torch.add(lattice.emissions[0], lattice.moves[-1], out=alpha[0])
     taken[0] = _lower(alpha[0])
+    transitions = lattice.moves[:-1]
     for step in range(1, len(alpha)):
-        moves = alpha[step - 1].unsqueeze(2) + lattice.transitions  # (n_docs, from, to)
+        moves = alpha[step - 1].unsqueeze(2) + transitions  # (n_docs, from, to)
         torch.add(moves.logsumexp(dim=1), lattice.emissions[step], out=alpha[step])
         taken[step] = _lower(alpha[step])
     return alpha, taken.cumsum(dim=0)
@@ -56,9 +58,10 @@ def _backward(lattice: Lattice) -> tuple[Tensor, Tensor]:
     beta = torch.full_like(lattice.emissions, float("-inf"))
     taken = lattice.emissions.new_zeros(lattice.emissions.shape[:2])
     beta[-1, :, -1] = 0.0
+    transitions = lattice.moves[:-1]
     for step in range(len(beta) - 2, -1, -1):
         entered = lattice.emissions[step + 1] + beta[step + 1]
-        beta[step] = (entered.unsqueeze(1) + lattice.transitions).logsumexp(dim=2)
+        beta[step] = (entered.unsqueeze(1) + transitions).logsumexp(dim=2)
         taken[step] = _lower(beta[step])
     return beta, taken.flip(0).cumsum(dim=0).flip(0)
 
@@ -96,36 +99,19 @@ def log_messages(
     return LogMessages(lattice, alpha, beta, alpha_offset, beta_offset, log_z)
 
 
-def log_marginals(messages: LogMessages) -> tuple[Tensor, Tensor]:
-    """Combine forward and backward scores.
+def expected_counts(messages: LogMessages) -> tuple[Tensor, Tensor]:
+    """Compute marginals and count the moves that are expected over all documents.
 
     messages (LogMessages): The messages.
-    RETURNS (tuple[Tensor, Tensor]): log P(tag at step), and the score of all paths at each step on the scale of the
-        lowered messages.
-        (n_tokens + 1, n_docs, n_tags + 1) and (n_tokens + 1, n_docs), float
-    """
-    joint = messages.alpha + messages.beta
-    local = joint.logsumexp(dim=2)
-    return joint.sub_(local.unsqueeze(2)), local
-
-
-def expected_moves(messages: LogMessages, weights: Tensor | None = None) -> Tensor:
-    """Count the moves that are expected over all documents.
-
-    messages (LogMessages): The messages.
-    weights (Optional[Tensor]): How much each document counts; None for 1.
-        (n_docs,), float
-    RETURNS (Tensor): Expected number of uses of each move.
-        (n_tags + 1, n_tags + 1), float
+    RETURNS (tuple[Tensor, Tensor]): P(tag at token), END included, and the expected number of uses of each move.
+        (n_tokens, n_docs, n_tags + 1) and (n_tags + 2, n_tags + 1), float
     """
     lattice = messages.lattice
-    counts = torch.zeros_like(lattice.transitions)
+    marginals = (messages.alpha + messages.beta).softmax(dim=2)
+    counts = torch.zeros_like(lattice.moves)
+    counts[-1] = marginals[0].sum(dim=0)
     for step in range(len(messages.alpha) - 1):
         entered = lattice.emissions[step + 1] + messages.beta[step + 1]
-        moves = messages.alpha[step].unsqueeze(2) + lattice.transitions + entered.unsqueeze(1)
-        total = moves.logsumexp(dim=(1, 2), keepdim=True)
-        expected = moves.sub_(total).exp_()  # (n_docs, from, to)
-        if weights is not None:
-            expected.mul_(weights.view(-1, 1, 1))
-        counts += expected.sum(dim=0)
-    return counts
+        joint = messages.alpha[step].unsqueeze(2) + lattice.moves[:-1] + entered.unsqueeze(1)
+        counts[:-1] += joint.flatten(1).softmax(dim=1).sum(dim=0).view_as(counts[:-1])
+    return marginals[:-1], counts

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors
-from .messages import Expectations, expectations, select
-from .potentials import Gradient, Potentials, check_shapes, exact, padding_mask, wide_dtype
+from .expectations import Expectations, expect, select
+from .lattice import move_scores, padding_mask, path_moves
+from .potentials import Gradient, Potentials, check_shapes, exact, wide_dtype
 
 
 @exact
@@ -20,20 +21,16 @@ def path_score(potentials: Potentials, tags: Tensor) -> Tensor:
     RAISES (ValueError): CRF103 on wrong shapes.
     """
     check_shapes(potentials, tags)
-    n_docs, n_tokens, n_tags = potentials.emissions.shape
+    return _score(potentials, *path_moves(potentials, tags))
+
+
+def _score(potentials: Potentials, path: Tensor, moves: Tensor) -> Tensor:
     dtype = wide_dtype(potentials.emissions.device)
-    if not n_tokens:
-        return potentials.emissions.new_zeros(n_docs, dtype=dtype)
-    padding = padding_mask(potentials).t()
-    # END follows the last token, so that the end score is one more move.
-    path = torch.nn.functional.pad(tags.masked_fill(padding, n_tags), (0, 1), value=n_tags)
-    emitted = potentials.emissions.gather(2, tags.masked_fill(padding, 0).unsqueeze(2)).squeeze(2)
-    score = emitted.to(dtype).masked_fill_(padding, 0.0).sum(dim=1)
-    moves = torch.cat([potentials.transitions, potentials.end_transitions.unsqueeze(1)], dim=1).to(dtype)
-    moved = moves.flatten()[path[:, :-1].clamp(max=n_tags - 1) * (n_tags + 1) + path[:, 1:]]
-    score += moved.masked_fill_(padding, 0.0).sum(dim=1)
-    begun = potentials.start_transitions.to(dtype)[path[:, 0].clamp(max=n_tags - 1)]
-    return score.add_(begun.masked_fill_(padding[:, 0], 0.0))
+    n_tags = potentials.emissions.shape[2]
+    chosen = path.clamp(max=n_tags - 1).unsqueeze(2)
+    emitted = potentials.emissions.transpose(0, 1).gather(2, chosen).squeeze(2)
+    moved = move_scores(potentials, dtype).take(moves).sum(dim=0)
+    return emitted.to(dtype).masked_fill_(path == n_tags, 0.0).sum(dim=0).add_(moved)
 
 
 @exact
@@ -48,7 +45,7 @@ def log_partition(potentials: Potentials, possible_tags: Tensor | None = None) -
     RAISES (ValueError): CRF101 if a document has no path, CRF102 if scores are not finite, CRF103 on wrong shapes.
     """
     check_shapes(potentials, possible_tags)
-    return expectations(potentials, possible_tags).log_partition
+    return expect(potentials, possible_tags).log_partition
 
 
 @exact
@@ -68,7 +65,7 @@ def log_partition_and_gradient(
     REFERENCE: Sutton and McCallum 2012, equation 5.7
     """
     check_shapes(potentials, possible_tags)
-    expected = expectations(potentials, possible_tags, weights)
+    expected = expect(potentials, possible_tags, weights)
     if weights is not None:
         expected.marginals.mul_(weights.unsqueeze(1))
     return expected.log_partition, _gradient(expected, potentials)
@@ -105,8 +102,8 @@ def nll(potentials: Potentials, tags: Tensor, possible_tags: Tensor | None = Non
     REFERENCE: Lafferty, McCallum and Pereira 2001.
     """
     check_shapes(potentials, tags, possible_tags)
-    log_z = expectations(potentials, possible_tags).log_partition
-    return _loss(log_z, _possible_score(potentials, tags, possible_tags))
+    score = _possible_score(potentials, *path_moves(potentials, tags), possible_tags)
+    return _loss(expect(potentials, possible_tags).log_partition, score)
 
 
 @exact
@@ -142,12 +139,14 @@ def nll_and_gradient(
     REFERENCE: Lafferty, McCallum and Pereira 2001.
     """
     check_shapes(potentials, tags, possible_tags)
-    score = _possible_score(potentials, tags, possible_tags)
-    if (score == float("-inf")).any():
-        raise ValueError(Errors.CRF104.format(doc=int((score == float("-inf")).nonzero()[0])))
-    expected = expectations(potentials, possible_tags)
-    _subtract_path(expected, potentials, tags)
-    return _loss(expected.log_partition, score), _gradient(expected, potentials)
+    path, moves = path_moves(potentials, tags)
+    score = _possible_score(potentials, path, moves, possible_tags)
+    expected = expect(potentials, possible_tags)
+    loss = _loss(expected.log_partition, score)
+    if not bool(torch.isfinite(loss).all()):
+        raise ValueError(Errors.CRF104.format(doc=int((~torch.isfinite(loss)).nonzero()[0])))
+    _subtract_path(expected, path, moves)
+    return loss, _gradient(expected, potentials)
 
 
 @exact
@@ -170,11 +169,11 @@ def marginal_nll_and_gradient(
     if possible_tags is not None:
         allowed_tags = allowed_tags & possible_tags
     closed = ~allowed_tags if possible_tags is None else possible_tags & ~allowed_tags
-    closed = closed & ~padding_mask(potentials).t().unsqueeze(2)
+    closed = closed & ~padding_mask(potentials, closed.shape[1]).t().unsqueeze(2)
     docs = closed.flatten(1).any(dim=1).nonzero().squeeze(1)
     annotated = select(potentials, docs)
-    expected = expectations(annotated, None if possible_tags is None else possible_tags[docs])
-    observed = expectations(annotated, allowed_tags[docs])
+    expected = expect(annotated, None if possible_tags is None else possible_tags[docs])
+    observed = expect(annotated, allowed_tags[docs])
     expected.marginals.sub_(observed.marginals)
     expected.moves.sub_(observed.moves)
     part = _gradient(expected, annotated)
@@ -190,34 +189,28 @@ def _loss(log_z: Tensor, score: Tensor) -> Tensor:
     return torch.sub(log_z, score).clamp_(min=0.0)
 
 
-def _possible_score(potentials: Potentials, tags: Tensor, possible_tags: Tensor | None) -> Tensor:
-    score = path_score(potentials, tags)
+def _possible_score(potentials: Potentials, path: Tensor, moves: Tensor, possible_tags: Tensor | None) -> Tensor:
+    score = _score(potentials, path, moves)
     if possible_tags is None:
         return score
-    padding = padding_mask(potentials).t()
-    possible = possible_tags.gather(2, tags.masked_fill(padding, 0).unsqueeze(2)).squeeze(2)
-    return score.masked_fill_((~possible & ~padding).any(dim=1), float("-inf"))
+    n_tags = potentials.emissions.shape[2]
+    chosen = path.clamp(max=n_tags - 1).unsqueeze(2)
+    possible = possible_tags.transpose(0, 1).gather(2, chosen).squeeze(2) | (path == n_tags)
+    return score.masked_fill_(~possible.all(dim=0), float("-inf"))
 
 
-def _subtract_path(expected: Expectations, potentials: Potentials, tags: Tensor) -> None:
-    n_docs, n_tokens, n_tags = potentials.emissions.shape
-    padding = padding_mask(potentials)
-    path = potentials.lengths.new_full((n_tokens + 1, n_docs), n_tags)
-    path[:-1] = tags.t().masked_fill(padding, n_tags)
+def _subtract_path(expected: Expectations, path: Tensor, moves: Tensor) -> None:
     minus = expected.marginals.new_full((1, 1, 1), -1.0).expand(*path.shape, 1)
     expected.marginals.scatter_add_(2, path.unsqueeze(2), minus)
-    used = (path[:-1] * (n_tags + 1) + path[1:]).flatten()
-    counts = torch.bincount(used, minlength=(n_tags + 1) ** 2).view(n_tags + 1, n_tags + 1)
-    expected.moves.sub_(counts)
+    expected.moves.view(-1).sub_(torch.bincount(moves.flatten(), minlength=expected.moves.numel()))
 
 
 def _gradient(difference: Expectations, potentials: Potentials) -> Gradient:
     # In the padding the END tag alone is expected and observed.
-    emissions = difference.marginals[:-1, :, :-1]
-    starts = emissions[0].sum(dim=0) if len(emissions) else emissions.new_zeros(emissions.shape[2])
+    n_tags = potentials.emissions.shape[2]
     return Gradient(
-        emissions.to(potentials.emissions.dtype).transpose(0, 1),
-        difference.moves[:-1, :-1].to(potentials.transitions.dtype),
-        starts.to(potentials.start_transitions.dtype),
-        difference.moves[:-1, -1].to(potentials.end_transitions.dtype),
+        difference.marginals[:, :, :n_tags].to(potentials.emissions.dtype).transpose(0, 1),
+        difference.moves[:n_tags, :n_tags].to(potentials.transitions.dtype),
+        difference.moves[n_tags + 1, :n_tags].to(potentials.start_transitions.dtype),
+        difference.moves[:n_tags, n_tags].to(potentials.end_transitions.dtype),
     )

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from .messages import expectations, log_forward_backward
-from .potentials import Potentials, check_shapes, exact, padding_mask
+from .expectations import expect, log_messages
+from .lattice import padding_mask
+from .potentials import Potentials, check_shapes, exact, wide_dtype
 
 
 def _result_dtype(potentials: Potentials) -> torch.dtype:
@@ -25,8 +26,8 @@ def forward_backward(potentials: Potentials, possible_tags: Tensor | None = None
     REFERENCE: Rabiner 1989, equations 18 to 25.
     """
     check_shapes(potentials, possible_tags)
-    alpha, beta, log_z = log_forward_backward(potentials, possible_tags)
-    return alpha[:-1, :, :-1].transpose(0, 1), beta[:-1, :, :-1].transpose(0, 1), log_z
+    alpha, beta, log_z = log_messages(potentials, possible_tags)
+    return alpha[:, :, :-1].transpose(0, 1), beta[:, :, :-1].transpose(0, 1), log_z
 
 
 @exact
@@ -41,7 +42,7 @@ def marginals(potentials: Potentials, possible_tags: Tensor | None = None) -> Te
     RAISES (ValueError): CRF101, CRF102, CRF103.
     """
     check_shapes(potentials, possible_tags)
-    result = expectations(potentials, possible_tags).marginals[:-1, :, :-1]
+    result = expect(potentials, possible_tags).marginals[:, :, :-1]
     return result.to(_result_dtype(potentials)).transpose(0, 1)
 
 
@@ -63,7 +64,7 @@ def pairwise_marginals(potentials: Potentials, possible_tags: Tensor | None = No
     if possible_tags is not None:
         joint.masked_fill_(~possible_tags[:, 1:].unsqueeze(2), float("-inf"))
     joint = joint.sub_(log_z.view(-1, 1, 1, 1)).exp_()
-    joint.masked_fill_(padding_mask(potentials)[1:].t().unsqueeze(2).unsqueeze(3), 0.0)
+    joint.masked_fill_(padding_mask(potentials, potentials.emissions.shape[1])[1:].t().unsqueeze(2).unsqueeze(3), 0.0)
     return joint.to(_result_dtype(potentials))
 
 
@@ -134,7 +135,7 @@ def _score_inside(
     if possible_tags is not None:
         emitted = emitted.masked_fill(~possible_tags[cells] & ~outside, float("-inf"))
     moved = potentials.transitions[tags[:, :-1], tags[:, 1:]].masked_fill(outside[:, 1:], 0.0)
-    dtype = torch.float64 if emitted.device.type != "mps" else torch.float32
+    dtype = wide_dtype(emitted.device)
     return emitted.to(dtype).sum(dim=1) + moved.to(dtype).sum(dim=1)
 
 

@@ -1,4 +1,4 @@
-"""What goes into the CRF and comes out of it, its checks, and the lattice every recursion runs on."""
+"""What goes into the CRF and comes out of it, and its checks."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -51,22 +51,6 @@ class Gradient(NamedTuple):
     transitions: Tensor
     start_transitions: Tensor
     end_transitions: Tensor
-
-
-class Lattice(NamedTuple):
-    """Time-major log scores with an END tag behind the last tag and an END step behind the last token.
-
-    END scores 0 from a document's end on and -inf before. So padding needs no mask, documents of all lengths finish in
-    one cell, and end transitions are one more column of the transition matrix.
-
-    emissions (Tensor): (n_tokens + 1, n_docs, n_tags + 1), float
-    transitions (Tensor): (n_tags + 1, n_tags + 1), float
-    start (Tensor): (n_tags + 1,), float
-    """
-
-    emissions: Tensor
-    transitions: Tensor
-    start: Tensor
 
 
 def constrain(transitions: Tensor, allowed: Tensor) -> Tensor:
@@ -134,57 +118,6 @@ def check_shapes(potentials: Potentials, *per_token: Tensor | None) -> None:
         if tensor is not None and tuple(tensor.shape) != (n_docs, n_tokens, n_tags)[: max(2, tensor.dim())]:
             name, full = "tags or mask", (n_docs, n_tokens, n_tags)
             raise ValueError(Errors.CRF103.format(name=name, received=tuple(tensor.shape), expected=full))
-
-
-def padding_mask(potentials: Potentials) -> Tensor:
-    """Find the padding.
-
-    potentials (Potentials): The potentials.
-    RETURNS (Tensor): True behind the end of a document.
-        (n_tokens, n_docs), bool
-    """
-    n_tokens = potentials.emissions.shape[1]
-    steps = torch.arange(n_tokens, device=potentials.emissions.device)
-    return steps.unsqueeze(1) >= potentials.lengths
-
-
-def build_lattice(
-    potentials: Potentials, possible_tags: Tensor | None, dtype: torch.dtype, shift: Tensor | None = None
-) -> Lattice:
-    """Append the END tag and the END step, blank the padding and whatever is not possible.
-
-    potentials (Potentials): The potentials.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
-        (n_docs, n_tokens, n_tags), bool
-    dtype (torch.dtype): Type of the result.
-    shift (Optional[Tensor]): If given, the result is in probability space, exp(score - shift) for emissions.
-        broadcasts to (n_tokens, n_docs, 1), float
-    RETURNS (Lattice): The lattice, in fresh memory.
-    """
-    n_docs, n_tokens, n_tags = potentials.emissions.shape
-    padding = padding_mask(potentials)
-    never, always = (float("-inf"), 0.0) if shift is None else (0.0, 1.0)
-    emissions = potentials.emissions.new_full((n_tokens + 1, n_docs, n_tags + 1), never, dtype=dtype)
-    inner = emissions[:n_tokens, :, :n_tags]
-    inner.copy_(potentials.emissions.transpose(0, 1))
-    transitions = potentials.transitions.new_full((n_tags + 1, n_tags + 1), float("-inf"), dtype=dtype)
-    transitions[:n_tags, :n_tags] = potentials.transitions
-    transitions[:n_tags, n_tags] = potentials.end_transitions
-    transitions[n_tags, n_tags] = 0.0
-    # Only a document of length 0 begins at END.
-    start = potentials.start_transitions.new_zeros(n_tags + 1, dtype=dtype)
-    start[:n_tags] = potentials.start_transitions
-    if shift is not None:
-        emissions[:n_tokens].sub_(shift).exp_()
-        transitions.exp_()
-        start.exp_()
-    if possible_tags is not None:
-        inner.masked_fill_(~possible_tags.transpose(0, 1), never)
-    inner.masked_fill_(padding.unsqueeze(2), never)
-    emissions[:n_tokens, :, n_tags] = never
-    emissions[:n_tokens, :, n_tags].masked_fill_(padding, always)
-    emissions[n_tokens, :, n_tags] = always
-    return Lattice(emissions, transitions, start)
 
 
 def check_log_partition(log_z: Tensor, doc_index: Tensor | None = None) -> None:
