@@ -6,6 +6,7 @@ from thinc.types import Floats2d
 
 from .errors import Errors
 from .layers.bilstm_crf import BiLSTMCRFLayer, resize_output
+from .layers.characters import CharCNN
 from .layers.word_form_embed import WordFormEmbed
 from .types import CRFModel, EmbedModel
 
@@ -56,11 +57,28 @@ def build_bilstm_crf_v1(
     return model
 
 
-def build_word_form_embed_v1(embed: EmbedModel, cache_size: int = 20000) -> EmbedModel:
+def build_word_form_embed_v1(embed: EmbedModel, unseen_rate: float = 0.0, cache_size: int = 20000) -> EmbedModel:
     """Embed each word form of a batch once. Registered as `spacy-bilstm-crf.WordFormEmbed.v1`.
 
     embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`.
+    unseen_rate (float): Share of tokens that training shows as a word never seen before.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.
     """
-    return WordFormEmbed(embed, cache_size=cache_size)
+    return WordFormEmbed(embed, unseen_rate=unseen_rate, cache_size=cache_size)
+
+
+def build_char_cnn_v1(
+    width: int = 30, char_width: int = 30, window_size: int = 1, rows: int = 500, max_length: int = 40
+) -> EmbedModel:
+    """Embed words by a convolution over their characters. Registered as `spacy-bilstm-crf.CharCNN.v1`.
+
+    width (int): Width of the word's vector, the number of filters.
+    char_width (int): Width of a character's vector.
+    window_size (int): Characters on each side that a filter sees.
+    rows (int): Rows of the hashed table of character vectors.
+    max_length (int): A longer word is cut in its middle.
+    RETURNS (Model): From documents to one array of word vectors for each.
+    REFERENCE: Ma & Hovy 2016
+    """
+    return CharCNN(width=width, char_width=char_width, window_size=window_size, rows=rows, max_length=max_length)

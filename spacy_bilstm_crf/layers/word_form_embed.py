@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy
 from numpy.typing import NDArray
-from spacy.attrs import ORTH, intify_attr
+from spacy.attrs import LOWER, NORM, ORTH, intify_attr
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import Model, NumpyOps
@@ -19,6 +19,8 @@ from thinc.types import Floats2d
 from ..types import EmbedModel, IntArray
 
 KeyArray = NDArray[numpy.uint64]
+# Attributes that say which word it is, and not only what it looks like.
+_IDENTITY_ATTRS = {NORM, LOWER}
 
 
 class WordForms:
@@ -136,11 +138,13 @@ def _sample(array: Any) -> bytes:
     return array.ravel()[:: max(1, array.size // 32)].tobytes()
 
 
-def WordFormEmbed(embed: EmbedModel, *, cache_size: int = 20000) -> EmbedModel:
+def WordFormEmbed(embed: EmbedModel, *, unseen_rate: float = 0.0, cache_size: int = 20000) -> EmbedModel:
     """Run an embedding on the distinct word forms of a batch instead of on every token.
 
     embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`: the vector of a token depends on
         its attributes alone.
+    unseen_rate (float): Share of tokens that training shows as a word never seen before: their NORM and LOWER become
+        random, their shape, affixes and characters stay. Names in new text are mostly such words.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction on a CPU; 0 for none.
     RETURNS (Model): From documents to one (n_tokens, nO) array for each.
     """
@@ -150,7 +154,7 @@ def WordFormEmbed(embed: EmbedModel, *, cache_size: int = 20000) -> EmbedModel:
         init=init,
         layers=[embed],
         dims={"nO": embed.maybe_get_dim("nO")},
-        attrs={"cache": WordFormCache(cache_size)},
+        attrs={"cache": WordFormCache(cache_size), "unseen_rate": unseen_rate},
         refs={"embed": embed},
     )
 
@@ -178,6 +182,8 @@ def forward(
     attrs = read_attrs(model.layers[0], docs[0].vocab)
     # A single attribute comes as a flat array.
     rows = numpy.concatenate([doc.to_array(attrs).reshape(len(doc), len(attrs)) for doc in docs])  # (n_tokens, n_attrs)
+    if is_train:
+        _hide_words(rows, attrs, model.attrs["unseen_rate"])
     keys, first, form_of = numpy.unique(hash_rows(rows), return_index=True, return_inverse=True)
     forms = WordForms(docs[0].vocab, attrs, rows[first])
     if is_train:
@@ -196,6 +202,13 @@ def forward(
         return []
 
     return splits, backprop
+
+
+def _hide_words(rows: KeyArray, attrs: list[int], rate: float) -> None:
+    hidden = numpy.flatnonzero(numpy.random.random(len(rows)) < rate)
+    noise = numpy.random.randint(0, 2**63, size=len(hidden), dtype="uint64")
+    for attr in _IDENTITY_ATTRS & set(attrs):
+        rows[hidden, attrs.index(attr)] = noise
 
 
 def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Floats2d:
