@@ -53,18 +53,22 @@ def select(potentials: Potentials, docs: Tensor) -> Potentials:
     return potentials._replace(emissions=potentials.emissions[docs], lengths=potentials.lengths[docs])
 
 
-def expect(potentials: Potentials, possible_tags: Tensor | None = None) -> Expectations:
+def expect(
+    potentials: Potentials, possible_tags: Tensor | None = None, weights: Tensor | None = None
+) -> Expectations:
     """Compute log Z, marginals and expected moves.
 
     potentials (Potentials): The potentials.
     possible_tags (Tensor | None): True where a tag is possible.
         (n_docs, n_tokens, n_tags), bool
+    weights (Tensor | None): How much each document counts in `moves`; None for 1.
+        (n_docs,), float
     RETURNS (Expectations): The expectations.
     RAISES (ValueError): CRF101, CRF102.
     """
     fast = _try_probability_space(potentials, possible_tags)
     if fast is None:
-        return _expectations_log_space(potentials, possible_tags)
+        return _expectations_log_space(potentials, possible_tags, weights)
     plan, messages = fast
     joint = messages.beta.mul_(messages.alpha[:-1])
     total = joint.sum(dim=2)
@@ -75,12 +79,15 @@ def expect(potentials: Potentials, possible_tags: Tensor | None = None) -> Expec
         messages.entered.masked_fill_(unsafe.unsqueeze(1), 0.0)
         joint.masked_fill_(unsafe.unsqueeze(1), 0.0)
     marginals = joint.div_(total.unsqueeze(2))
-    leaving = messages.alpha[:-1].div(total.unsqueeze(2)).flatten(0, 1)
-    moves = torch.mm(leaving.t(), messages.entered[1:].flatten(0, 1)).mul_(messages.moves[:-1])
+    leaving = messages.alpha[:-1].div(total.unsqueeze(2))
     starts = marginals[0] if len(marginals) else messages.alpha[0]
+    if weights is not None:
+        leaving.mul_(weights.unsqueeze(1))
+        starts = starts * weights.unsqueeze(1)
+    moves = torch.mm(leaving.flatten(0, 1).t(), messages.entered[1:].flatten(0, 1)).mul_(messages.moves[:-1])
     moves = torch.cat([moves, starts.sum(dim=0, keepdim=True)])
     result = Expectations(messages.log_partition, marginals, moves)
-    return result if unsafe is None else _repair(result, potentials, possible_tags, unsafe)
+    return result if unsafe is None else _repair(result, potentials, possible_tags, weights, unsafe)
 
 
 def log_messages(potentials: Potentials, possible_tags: Tensor | None = None) -> LogMessages:
@@ -124,10 +131,12 @@ def _try_probability_space(
     return None if plan is None else (plan, probability_space.pass_messages(lattice, plan))
 
 
-def _repair(result: Expectations, potentials: Potentials, possible_tags: Tensor | None, unsafe: Tensor) -> Expectations:
+def _repair(
+    result: Expectations, potentials: Potentials, possible_tags: Tensor | None, weights: Tensor | None, unsafe: Tensor
+) -> Expectations:
     docs = unsafe.nonzero().squeeze(1)
-    possible = None if possible_tags is None else possible_tags[docs]
-    part = _expectations_log_space(select(potentials, docs), possible, docs)
+    possible, weights = (None if part is None else part[docs] for part in (possible_tags, weights))
+    part = _expectations_log_space(select(potentials, docs), possible, weights, docs)
     result.log_partition[docs] = part.log_partition
     result.marginals[:, docs] = part.marginals
     result.moves.add_(part.moves)
@@ -135,10 +144,10 @@ def _repair(result: Expectations, potentials: Potentials, possible_tags: Tensor 
 
 
 def _expectations_log_space(
-    potentials: Potentials, possible_tags: Tensor | None, docs: Tensor | None = None
+    potentials: Potentials, possible_tags: Tensor | None, weights: Tensor | None, docs: Tensor | None = None
 ) -> Expectations:
     messages = log_space.log_messages(potentials, possible_tags, docs)
-    marginals, moves = log_space.expected_counts(messages)
+    marginals, moves = log_space.expected_counts(messages, weights)
     return Expectations(messages.log_partition, marginals, moves)
 
 

@@ -99,19 +99,22 @@ def log_messages(
     return LogMessages(lattice, alpha, beta, alpha_offset, beta_offset, log_z)
 
 
-def expected_counts(messages: LogMessages) -> tuple[Tensor, Tensor]:
+def expected_counts(messages: LogMessages, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Compute marginals and count the moves that are expected over all documents.
 
     messages (LogMessages): The messages.
+    weights (Tensor | None): How much each document counts in the moves; None for 1.
+        (n_docs,), float
     RETURNS (tuple[Tensor, Tensor]): P(tag at token), END included, and the expected number of uses of each move.
         (n_tokens, n_docs, n_tags + 1) and (n_tags + 2, n_tags + 1), float
     """
     lattice = messages.lattice
     marginals = (messages.alpha + messages.beta).softmax(dim=2)
     counts = torch.zeros_like(lattice.moves)
-    counts[-1] = marginals[0].sum(dim=0)
+    weight = marginals.new_ones(marginals.shape[1]) if weights is None else weights
+    counts[-1] = torch.mv(marginals[0].t(), weight)
     for step in range(len(messages.alpha) - 1):
         entered = lattice.emissions[step + 1] + messages.beta[step + 1]
         joint = messages.alpha[step].unsqueeze(2) + lattice.moves[:-1] + entered.unsqueeze(1)
-        counts[:-1] += joint.flatten(1).softmax(dim=1).sum(dim=0).view_as(counts[:-1])
+        counts[:-1] += torch.mv(joint.flatten(1).softmax(dim=1).t(), weight).view_as(counts[:-1])
     return marginals[:-1], counts
