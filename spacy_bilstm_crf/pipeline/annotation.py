@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy
 from spacy.attrs import ORTH, SENT_START
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import Errors
@@ -121,13 +121,18 @@ def aligned_reference(example: Example) -> Doc:
     """
     if tokens_match(example):
         return example.reference
-    tags = [tag or "-" for tag in example.get_aligned_ner()]
-    blocked = zip(example.get_aligned("ENT_IOB"), example.get_aligned("ENT_TYPE"), strict=True)
-    for i, (ent_iob, ent_type) in enumerate(blocked):
-        if tags[i] == "-" and ent_iob == _BEGIN and not ent_type:
-            tags[i] = "O"
+    entities, tags = example.get_aligned_ents_and_ner()
+    columns = zip(tags, example.get_aligned("ENT_IOB"), example.get_aligned("ENT_TYPE"), strict=True)
+    # Blocked tokens have no tag either.
+    is_missing = [not tag and (ent_iob != _BEGIN or bool(ent_type)) for tag, ent_iob, ent_type in columns]
     predicted = example.predicted
-    return Doc(predicted.vocab, words=[token.text for token in predicted], ents=tags)
+    aligned = Doc(predicted.vocab, words=[token.text for token in predicted])
+    aligned.set_ents(
+        [Span(aligned, ent.start, ent.end, label=ent.label) for ent in entities],
+        missing=[aligned[i : i + 1] for i in numpy.flatnonzero(is_missing).tolist()],
+        default="outside",
+    )
+    return aligned
 
 
 def tokens_match(example: Example) -> bool:
