@@ -117,15 +117,19 @@ ALWAYS = {
 }
 
 
-def obeys_structure(scheme, is_space, starts_sentence):
-    """A predicate: as far as tags can say, no entity begins or ends on white space or crosses a sentence start."""
+def obeys_structure(scheme, is_space, starts_sentence, outranked=()):
+    """A predicate: as far as tags can say, no entity begins or ends on white space or crosses a sentence start.
+
+    It says nothing of tokens for which something else outranks it.
+    """
     begins, ends, continues, goes_on = ALWAYS[scheme]
 
     def predicate(tags, spans):
         for i, tag in enumerate(tags):
-            if is_space[i] and tag[0] in begins + ends:
+            crosses = i > 0 and starts_sentence[i]
+            if i not in outranked and ((is_space[i] and tag[0] in begins + ends) or (crosses and tag[0] in continues)):
                 return False
-            if i and starts_sentence[i] and (tag[0] in continues or tags[i - 1][0] in goes_on):
+            if i - 1 not in outranked and crosses and tags[i - 1][0] in goes_on:
                 return False
         return True
 
