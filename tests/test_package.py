@@ -145,7 +145,7 @@ def test_what_is_registered_loads_no_optional_library():
     # spaCy loads every registered factory for `spacy.blank`: whoever has the package installed pays for its imports.
     modules = sorted({value.partition(":")[0] for *_, value in ENTRY_POINTS})
     optional = ["transformers", "spacy_transformers", "ray", "pyarrow", "altair", "plotly", "matplotlib"]
-    code = f"import sys, {', '.join(modules)}; sys.exit(' '.join(set({optional}) & set(sys.modules)))"
+    code = f"import sys, {', '.join(modules)}; sys.exit(' '.join(set({optional}) & set(sys.modules)) or 0)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
 
