@@ -59,11 +59,18 @@ def make_buckets(lengths: Tensor, *, max_padding: float = 0.15, offsets: Tensor 
 
 
 def _make_bucket(docs: Tensor, lengths: Tensor, offsets: Tensor) -> Bucket:
+    if len(docs) == 1:
+        return _make_lone_bucket(docs, int(lengths[docs]), int(offsets[docs]))
     sizes = lengths[docs]
     steps = torch.arange(int(sizes.max())).unsqueeze(1)
     steps = torch.minimum(steps, sizes - 1)  # (n_steps, n_docs)
     first = offsets[docs]
     return Bucket(docs, sizes, first + steps, first + sizes - 1 - steps)
+
+
+def _make_lone_bucket(doc: Tensor, size: int, first: int) -> Bucket:
+    rows = torch.arange(first, first + size).unsqueeze(1)
+    return Bucket(doc, torch.tensor([size]), rows, rows.flip(0))
 
 
 def cells_of_rows(buckets: list[Bucket], n_rows: int, *, backwards: bool = False) -> Tensor:
@@ -75,6 +82,8 @@ def cells_of_rows(buckets: list[Bucket], n_rows: int, *, backwards: bool = False
     RETURNS (Tensor): Index into the concatenation of the buckets' flattened cells.
         (n_rows,) int64
     """
+    if len(buckets) == 1 and len(buckets[0].docs) == 1:  # one document: all rows, in order or reversed
+        return (buckets[0].reversed_rows if backwards else buckets[0].rows).squeeze(1)
     cells = torch.empty(n_rows, dtype=torch.int64)
     n_before = 0
     for bucket in buckets:

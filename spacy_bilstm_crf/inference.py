@@ -5,10 +5,10 @@ through those functions, and put together again.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 import numpy
 import torch
+from thinc.types import ArrayXd
 from thinc.util import torch2xp, xp2torch
 from torch import Tensor
 
@@ -19,6 +19,15 @@ from .types import AllowedTransitions, Annotation, BoolArray, CRFPotentials, Int
 
 # A CRF step is cheap beside its fixed cost, so wider buckets pay more than in the network.
 _MAX_PADDING = 0.35
+
+
+def to_tensor(array: ArrayXd) -> Tensor:
+    """View an array of Thinc as a tensor, on the device where it lies.
+
+    array (ArrayXd): A numpy or cupy array.
+    RETURNS (Tensor): A tensor that shares its memory.
+    """
+    return torch.from_numpy(array) if isinstance(array, numpy.ndarray) else xp2torch(array)
 
 
 def decode(
@@ -78,11 +87,11 @@ def loss_and_gradient(
         to the potentials, expected minus observed counts.
     REFERENCE: Lafferty et al. 2001; Lample et al. 2016, equation 3
     """
-    emissions = xp2torch(potentials.emissions)
+    emissions = to_tensor(potentials.emissions)
     losses = numpy.zeros(len(potentials.lengths))
     d_rows = []
     d_moves: list[Tensor] = [
-        torch.zeros_like(xp2torch(scores))
+        torch.zeros_like(to_tensor(scores))
         for scores in (potentials.transitions, potentials.start_transitions, potentials.end_transitions)
     ]
     buckets = []
@@ -139,7 +148,7 @@ def padded_buckets(
     YIELDS (tuple): A bucket and its potentials, batch first. Documents without tokens are in none.
     """
     use_one_thread_after_fork()
-    emissions = xp2torch(potentials.emissions)
+    emissions = to_tensor(potentials.emissions)
     moves = _constrained_moves(potentials, allowed)
     lengths = torch.from_numpy(potentials.lengths)
     masks = [lengths >= 0] if groups is None else [torch.from_numpy(group) for group in groups]
@@ -153,7 +162,7 @@ def padded_buckets(
 
 def _constrained_moves(potentials: CRFPotentials, allowed: AllowedTransitions | None) -> list[Tensor]:
     moves = (potentials.transitions, potentials.start_transitions, potentials.end_transitions)
-    tensors = [cast(Tensor, xp2torch(scores)) for scores in moves]
+    tensors = [to_tensor(scores) for scores in moves]
     if allowed is None:
         return tensors
     pairs = zip(tensors, allowed, strict=True)

@@ -1,6 +1,6 @@
 """The Thinc layer around the network: word vectors to potentials."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy
@@ -93,15 +93,16 @@ def init(model: LayerT, X: list[Floats2d] | None = None, Y: Any = None) -> None:
     get_shim(model).build(model.get_dim("nI"), model.get_dim("nO"))
 
 
-def resize_output(model: CRFModel, nO: int) -> CRFModel:
+def resize_output(model: CRFModel, nO: int, like: Sequence[Sequence[int]] = ()) -> CRFModel:
     """Make room for further tags, keeping what was learnt.
 
     model (Model): A model with this layer as its "output_layer".
     nO (int): The new number of tags.
+    like (Sequence[Sequence[int]]): For each new tag, those it is modelled on: one for each known label.
     RETURNS (Model): The same model.
     """
     layer = model.get_ref("output_layer")
-    get_shim(layer).resize_output(nO)
+    get_shim(layer).resize_output(nO, like)
     for node in (layer, model):
         node.set_dim("nO", nO, force=True)
     return model

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -59,16 +59,17 @@ class BiLSTMCRFShim(PyTorchShim):
         self._model = BiLSTMCRF(nI, nO, **self.settings).to(get_torch_default_device())
         return self._model
 
-    def resize_output(self, nO: int) -> None:
+    def resize_output(self, nO: int, like: Sequence[Sequence[int]] = ()) -> None:
         """Make room for further tags.
 
         An optimizer then starts anew with the weights: it knows them by the shim's id, and its moments and averages of
         the old shapes do not fit.
 
         nO (int): The new number of tags.
+        like (Sequence[Sequence[int]]): For each new tag, those it is modelled on.
         """
         if self._model is not None:
-            self._model.resize_output(nO)
+            self._model.resize_output(nO, like)
             with Shim.global_id_lock:
                 Shim.global_id += 1
                 self.id = Shim.global_id

@@ -108,6 +108,8 @@ class WordFormCache:
     def __init__(self, size: int) -> None:
         self.size = size
         self.generation: _Generation | None = None
+        self._nodes: list[Model] = []
+        self._parameters: list[tuple[Model, str]] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "WordFormCache":
         return WordFormCache(self.size)
@@ -118,6 +120,29 @@ class WordFormCache:
     def clear(self) -> None:
         """Forget all vectors."""
         self.generation = None
+
+    def nodes(self, embed: EmbedModel) -> list[Model]:
+        """List the layers of the embedding. A walk takes as long as a short document, so it is done once.
+
+        embed (Model): The embedding.
+        RETURNS (list[Model]): Its layers.
+        """
+        if not self._nodes:
+            nodes = list(embed.walk())
+            self._parameters = [(node, name) for node in nodes for name in node.param_names]
+            self._nodes = nodes
+        return self._nodes
+
+    def weights(self, embed: EmbedModel, vocab: Vocab) -> list[Any]:
+        """List the arrays that the embedding reads.
+
+        embed (Model): The embedding.
+        vocab (Vocab): The vocabulary with the word vectors.
+        RETURNS (list): The arrays.
+        """
+        self.nodes(embed)
+        weights = [node.get_param(name) for node, name in self._parameters if node.has_param(name)]
+        return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
 
     def generation_for(self, weights: list[Any], width: int) -> _Generation:
         """Return the vectors that belong to these weights, forgetting those of others.
@@ -179,7 +204,7 @@ def forward(
     lengths = [len(doc) for doc in docs]
     if not sum(lengths):
         return [model.ops.alloc2f(0, model.get_dim("nO")) for _ in docs], lambda d_vectors: []
-    attrs = read_attrs(model.layers[0], docs[0].vocab)
+    attrs = read_attrs(model.attrs["cache"].nodes(model.layers[0]), docs[0].vocab)
     # A single attribute comes as a flat array.
     rows = numpy.concatenate([doc.to_array(attrs).reshape(len(doc), len(attrs)) for doc in docs])  # (n_tokens, n_attrs)
     if is_train:
@@ -205,8 +230,9 @@ def forward(
 
 
 def _hide_words(rows: KeyArray, attrs: list[int], rate: float) -> None:
-    hidden = numpy.flatnonzero(numpy.random.random(len(rows)) < rate)
-    noise = numpy.random.randint(0, 2**63, size=len(hidden), dtype="uint64")
+    # The global state is what spaCy seeds.
+    hidden = numpy.flatnonzero(numpy.random.random(len(rows)) < rate)  # noqa: NPY002
+    noise = numpy.random.randint(0, 2**63, size=len(hidden), dtype="uint64")  # noqa: NPY002
     for attr in _IDENTITY_ATTRS & set(attrs):
         rows[hidden, attrs.index(attr)] = noise
 
@@ -216,7 +242,7 @@ def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Fl
     cache: WordFormCache = model.attrs["cache"]
     if not cache.size or not isinstance(model.ops, NumpyOps):
         return embed.predict([cast(Doc, forms)])[0]
-    generation = cache.generation_for(_weights(embed, forms.vocab), model.get_dim("nO"))
+    generation = cache.generation_for(cache.weights(embed, forms.vocab), model.get_dim("nO"))
     slots = numpy.fromiter((generation.slots.get(key, -1) for key in keys.tolist()), dtype="int64", count=len(keys))
     unseen = numpy.flatnonzero(slots < 0)
     vectors = generation.vectors[slots]
@@ -228,21 +254,16 @@ def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Fl
     return vectors
 
 
-def _weights(embed: EmbedModel, vocab: Vocab) -> list[Any]:
-    weights = [node.get_param(name) for node in embed.walk() for name in node.param_names if node.has_param(name)]
-    return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
-
-
-def read_attrs(embed: EmbedModel, vocab: Vocab) -> list[int]:
+def read_attrs(nodes: list[Model], vocab: Vocab) -> list[int]:
     """List the token attributes that an embedding reads.
 
     They are the text itself, what word vectors are looked up by, and those of its feature extractors.
 
-    embed (Model): The embedding.
+    nodes (list[Model]): The layers of the embedding.
     vocab (Vocab): The vocabulary with the word vectors.
     RETURNS (list[int]): Attribute IDs, each once.
     """
-    columns = [intify_attr(attr) for node in embed.walk() for attr in node.attrs.get("columns", ())]
+    columns = [intify_attr(attr) for node in nodes for attr in node.attrs.get("columns", ())]
     return list(dict.fromkeys([ORTH, getattr(vocab.vectors, "attr", ORTH), *columns]))
 
 

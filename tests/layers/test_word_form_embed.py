@@ -284,7 +284,7 @@ def test_the_width_is_inferred(vocab):
 
 def test_attributes_that_are_read(vocab):
     expected = [IDS[name] for name in ("ORTH", "NORM", "PREFIX", "SUFFIX", "SHAPE")]
-    assert read_attrs(make_embed("default"), vocab) == expected
+    assert read_attrs(list(make_embed("default").walk()), vocab) == expected
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=30))
