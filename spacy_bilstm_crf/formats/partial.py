@@ -34,16 +34,27 @@ def certain_spans(tags: PartialTags, scheme: TagScheme) -> tuple[list[Span], lis
     """
     is_missing = [tag is None for tag in tags]
     spans = []
-    first, middle = (scheme.prefixes[role] for role in scheme.roles[:2])
     for start, end, label in known_spans(tags, scheme):
-        # Next to a known token the borders are what `tags_to_spans` reads, next to an unknown one they may be open.
-        open_left = start > 0 and tags[start - 1] is None and _are_joined(f"{first}-{label}", tags[start], scheme)
-        open_right = end < len(tags) and tags[end] is None and _are_joined(tags[end - 1], f"{middle}-{label}", scheme)
-        if open_left or open_right:
+        if any(_open_sides(tags, (start, end, label), scheme)):
             is_missing[start:end] = [True] * (end - start)
         else:
             spans.append((start, end, label))
     return spans, stretches(is_missing)
+
+
+def repair_tags(tags: PartialTags, scheme: TagScheme) -> list[str | None]:
+    """Write known tags as legal ones that say the same, as far as `TagScheme.tags_to_spans` reads them.
+
+    tags (Sequence[str | None]): A tag per token, None where it is unknown.
+    scheme (TagScheme): Their scheme.
+    RETURNS (list[str | None]): The tags. Some legal path agrees with all of them.
+    """
+    repaired = list(tags)
+    for start, end, label in known_spans(tags, scheme):
+        left, right = _open_sides(tags, (start, end, label), scheme)
+        width = left + end - start + right
+        repaired[start:end] = scheme.spans_to_tags([(0, width, label)], width)[left : width - right]
+    return repaired
 
 
 def stretches(flags: Sequence[bool]) -> list[tuple[int, int]]:
@@ -59,6 +70,15 @@ def stretches(flags: Sequence[bool]) -> list[tuple[int, int]]:
             found.append((position, end))
         position = end
     return found
+
+
+def _open_sides(tags: PartialTags, span: Span, scheme: TagScheme) -> tuple[int, int]:
+    """Whether an entity may go on to its left and to its right: only next to an unknown token, if its tags let it."""
+    start, end, label = span
+    first, middle = (scheme.prefixes[role] for role in scheme.roles[:2])
+    left = start > 0 and tags[start - 1] is None and _are_joined(f"{first}-{label}", tags[start], scheme)
+    right = end < len(tags) and tags[end] is None and _are_joined(tags[end - 1], f"{middle}-{label}", scheme)
+    return int(left), int(right)
 
 
 def _are_joined(before: str | None, after: str | None, scheme: TagScheme) -> bool:

@@ -11,9 +11,10 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from ..errors import Warnings
+from ..types import TAG_SCHEME_KEY, TAGS_KEY
 from .columns import Row, read_lines, read_sentences
 from .options import UNSPACED_LANGS, ReadOptions
-from .partial import PartialTags, certain_spans, known_spans
+from .partial import PartialTags, certain_spans, known_spans, repair_tags
 from .report import Finding, ReadReport
 from .spelling import Spelling, find_spelling
 
@@ -116,6 +117,8 @@ def _find_cuts(piece: _Piece, spelling: Spelling, max_tokens: int) -> Iterator[i
     can_cut = [True] * (len(piece.words) + 1)
     for first, last, _ in known_spans(piece.tags, spelling.scheme):
         can_cut[first + 1 : last] = [False] * (last - first - 1)
+    for i, (before, after) in enumerate(pairwise(piece.tags), 1):
+        can_cut[i] &= (before is None) == (after is None)  # an unknown token may belong to its neighbour's entity
     start = 0
     while len(piece.words) - start > max_tokens:
         limit = start + max_tokens
@@ -143,26 +146,26 @@ def _group(pieces: Iterable[_Piece], n_sents: int) -> Iterator[list[_Piece]]:
 
 def _make_doc(pieces: list[_Piece], vocab: Vocab, spelling: Spelling) -> Doc:
     words = [word for piece in pieces for word in piece.words]
-    tags = [tag for piece in pieces for tag in piece.tags]
     doc = Doc(vocab, words=words, spaces=_spaces(words, vocab), sent_starts=_sent_starts(pieces))
-    entities, missing = [], []
+    entities, missing, known = [], [], []
     offset = 0
     for piece in pieces:
         spans, unknown = certain_spans(piece.tags, spelling.scheme)
         entities += [Span(doc, offset + start, offset + end, label=label) for start, end, label in spans]
         missing += [Span(doc, offset + start, offset + end) for start, end in unknown]
+        known += repair_tags(piece.tags, spelling.scheme)
         offset += len(piece.words)
     doc.set_ents(entities, missing=missing, default="outside")
-    if None in tags:
-        doc.user_data.update(_known_tags(tags, spelling))
+    if None in known:
+        doc.user_data.update(_known_tags(known, spelling))
     return doc
 
 
 def _known_tags(tags: PartialTags, spelling: Spelling) -> dict[str, object]:
     """The tags as they can be relied on. After an unknown token, IOB1 does not say whether I begins an entity."""
     if spelling.name != "IOB1":
-        return {"crf_tags": list(tags), "crf_tag_scheme": spelling.scheme.name}
-    return {"crf_tags": [tag and tag.replace("B-", "I-", 1) for tag in tags], "crf_tag_scheme": "IO"}
+        return {TAGS_KEY: list(tags), TAG_SCHEME_KEY: spelling.scheme.name}
+    return {TAGS_KEY: [tag and tag.replace("B-", "I-", 1) for tag in tags], TAG_SCHEME_KEY: "IO"}
 
 
 def _spaces(words: list[str], vocab: Vocab) -> list[bool] | None:

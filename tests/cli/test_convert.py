@@ -98,12 +98,12 @@ def test_existing_files_are_not_overwritten(write, tmp_path):
 
 
 def test_options_reach_the_reader(write, tmp_path):
-    path = write("a B-X ? z\nb I-X O z\n\nc O B-Y z\n")
+    path = write("a B-X ? z\nb I-X O z\n\nc O U-Y z\n")
     options = ["--token-column", "1", "--tag-column", "-2", "--unknown-tag", "?", "--n-sents", "0", "--scheme", "BILUO"]
     assert run(path, tmp_path / "x.spacy", *options).exit_code == 0
     (doc,) = load(tmp_path / "x.spacy")
     assert [token.ent_iob for token in doc] == [0, 2, 3]
-    assert list(doc.user_data["crf_tags"]) == [None, "O", "B-Y"]
+    assert list(doc.user_data["crf_tags"]) == [None, "O", "S-Y"]
     assert doc.user_data["crf_tag_scheme"] == "BIOES"
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
 from spacy_bilstm_crf.formats import Finding, ReadOptions, ReadReport, read_tagged
-from spacy_bilstm_crf.formats.partial import certain_spans, known_spans
+from spacy_bilstm_crf.formats.partial import certain_spans, known_spans, repair_tags
 from spacy_bilstm_crf.tag_scheme import TagScheme
 
 # tags, the entities that are known whole, and the tokens that are unknown
@@ -45,7 +45,7 @@ def test_an_entity_is_certain_if_every_completion_has_it(name, data):
     tags = scheme.tags(["X"])
     transitions, starts, ends = scheme.allowed_transitions(["X"])
     path = [data.draw(st.sampled_from([i for i, legal in enumerate(starts) if legal]))]
-    for _ in range(data.draw(st.integers(0, 4))):
+    for _ in range(data.draw(st.integers(0, 3))):
         path.append(data.draw(st.sampled_from([i for i, legal in enumerate(transitions[path[-1]]) if legal])))
     while not ends[path[-1]]:
         path.append(next(i for i, legal in enumerate(transitions[path[-1]]) if legal and ends[i]))
@@ -68,6 +68,37 @@ def test_an_entity_is_certain_if_every_completion_has_it(name, data):
     assert {span for span in in_all if all(is_known[span[0] : span[1]])} <= set(spans)
     outside = set(range(len(path))) - {i for start, end, *_ in [*spans, *missing] for i in range(start, end)}
     assert {partial[i] for i in outside} <= {"O"}
+    assert repair_tags(partial, scheme) == partial
+
+
+@given(st.sampled_from(["BIO", "BIOES", "BMES", "IO"]), st.data())
+def test_repaired_tags_agree_with_a_legal_path(name, data):
+    scheme = TagScheme(name)
+    tags = scheme.tags(["X", "Y"])
+    partial = data.draw(st.lists(st.sampled_from([*tags, None]), min_size=1, max_size=6))
+    repaired = repair_tags(partial, scheme)
+    assert [tag is None for tag in repaired] == [tag is None for tag in partial]
+    assert [tag and scheme.split(tag)[1] for tag in repaired] == [tag and scheme.split(tag)[1] for tag in partial]
+    assert certain_spans(repaired, scheme) == certain_spans(partial, scheme)
+    before = {None}
+    for tag in repaired:
+        before = {now for now in ([tag] if tag else tags) for last in before if scheme.allows(last, now)}
+    assert any(scheme.allows(last, None) for last in before)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "repaired"),
+    [
+        ("BIO", "O I-X ?", "O B-X ?"),
+        ("BIO", "? I-X I-Y", "? I-X B-Y"),
+        ("BIOES", "B-X O ? E-X E-X", "S-X O ? E-X S-X"),
+        ("BIOES", "? I-X O I-X ?", "? E-X O B-X ?"),
+        ("BMES", "M-X M-X ? M-X ?", "B-X M-X ? M-X ?"),
+    ],
+)
+def test_repaired_tags(name, tags, repaired):
+    known = [None if tag == "?" else tag for tag in tags.split()]
+    assert repair_tags(known, TagScheme(name)) == [None if tag == "?" else tag for tag in repaired.split()]
 
 
 def test_known_spans_end_at_unknown_tokens():
@@ -112,6 +143,15 @@ def test_unknown_in_other_schemes(nlp, write):
     (doc,), report = read(write("a\tI-X\nb\t?\nc\tI-X\nd\tB-X\n"), nlp, unknown_tag="?")
     assert report.scheme == "IOB1"
     assert doc.user_data == {"crf_tags": ["I-X", None, "I-X", "I-X"], "crf_tag_scheme": "IO"}
+
+
+def test_a_cut_does_not_close_what_is_open(nlp, write):
+    path = write("a\tO\nb\tO\nc\tB-X\nd\t?\ne\t?\nf\tO\ng\tO\n")
+    for max_tokens, texts in [(2, ["ab", "cd", "ef", "g"]), (3, ["ab", "cd", "efg"]), (4, ["abcd", "efg"])]:
+        with pytest.warns(UserWarning, match="CRF450"):
+            docs, _ = read(path, nlp, unknown_tag="?", max_tokens=max_tokens)
+        assert ["".join(token.text for token in doc) for doc in docs] == texts
+        assert not any(doc.ents for doc in docs)
 
 
 def test_unknown_is_not_a_legal_or_illegal_neighbour(nlp, write):
