@@ -3,12 +3,31 @@
 It stops at scores. Losses, decoding and probabilities are functions of these scores and live elsewhere.
 """
 
+from collections.abc import Sequence
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .batching import Bucket, cells_of_rows, make_buckets
+from .batching import cells_of_rows, make_buckets
 from .errors import Errors
+
+_COLUMN_BLOCK = 16
+# By how much, in nats, a tag that was never trained scores below the mean of the others.
+_NEW_TAG_MARGIN = 5.0
+
+
+class _TagScores(nn.Linear):
+    """A linear layer whose columns do not depend on one another in the last bit."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's name)
+        """Score the tags."""
+        # Products of full blocks of columns round each column alike, whatever stands beside it: a label that is added
+        # later changes no score by a bit.
+        padding = -self.out_features % _COLUMN_BLOCK
+        weight, bias = F.pad(self.weight, (0, 0, 0, padding)), F.pad(self.bias, (0, padding))
+        return F.linear(input, weight, bias)[:, : self.out_features].contiguous()
 
 
 class BiLSTMCRF(nn.Module):
@@ -41,7 +60,7 @@ class BiLSTMCRF(nn.Module):
         widths = [nI] + [2 * hidden_width] * depth
         self.forward_layers = nn.ModuleList(nn.LSTM(width, hidden_width) for width in widths[:depth])
         self.backward_layers = nn.ModuleList(nn.LSTM(width, hidden_width) for width in widths[:depth])
-        self.output = nn.Linear(widths[-1], nO)
+        self.output = _TagScores(widths[-1], nO)
         self.transitions = nn.Parameter(torch.zeros(nO, nO), requires_grad=crf)
         self.start_transitions = nn.Parameter(torch.zeros(nO), requires_grad=crf)
         self.end_transitions = nn.Parameter(torch.zeros(nO), requires_grad=crf)
@@ -73,7 +92,7 @@ class BiLSTMCRF(nn.Module):
         """
         if not 0.0 <= dropout < 1.0:
             raise ValueError(Errors.CRF110.format(dropout=dropout))
-        with torch.autocast(X.device.type, torch.bfloat16, enabled=self.mixed_precision):
+        with torch.autocast(X.device.type, torch.bfloat16) if self.mixed_precision else nullcontext():
             hidden = F.dropout(X, dropout, is_train)
             if not len(X):
                 hidden = X.new_zeros(0, self.output.in_features)
@@ -95,18 +114,23 @@ class BiLSTMCRF(nn.Module):
             X = F.dropout(X, dropout, is_train)
         return X
 
-    def resize_output(self, nO: int) -> None:
+    def resize_output(self, nO: int, like: Sequence[Sequence[int]] = ()) -> None:
         """Make room for further tags. What was learnt for the tags that exist does not change.
 
+        A new tag starts out as the mean of others, less a margin. A path with a new label then scores as the paths with
+        a known one do on average, so that it never is the best one before it has been trained.
+
         nO (int): The new number of tags, at least the present one.
+        like (Sequence[Sequence[int]]): For each new tag, those it is modelled on: one for each known label, in the same
+            order for all. Empty if no label is known.
         """
-        # New tags score nothing by themselves and take the mean bias and the mean moves of what is there, so that
-        # they neither win nor lose everywhere before they are trained.
-        self.output.weight = _grow(self.output.weight, (nO, self.output.in_features), 0.0)
-        self.output.bias = _grow(self.output.bias, (nO,), float(self.output.bias.detach().min()))
-        self.transitions = _grow(self.transitions, (nO, nO), float(self.transitions.detach().mean()))
-        self.start_transitions = _grow(self.start_transitions, (nO,), float(self.start_transitions.detach().mean()))
-        self.end_transitions = _grow(self.end_transitions, (nO,), float(self.end_transitions.detach().mean()))
+        with torch.no_grad():
+            rows = torch.tensor(like, dtype=torch.int64, device=self.output.weight.device).view(nO - self.nO, -1)
+            self.output.weight = _grow_rows(self.output.weight, rows, 0.0)
+            self.output.bias = _grow_rows(self.output.bias, rows, _NEW_TAG_MARGIN)
+            self.transitions = _grow_moves(self.transitions, rows)
+            self.start_transitions = _grow_rows(self.start_transitions, rows, 0.0)
+            self.end_transitions = _grow_rows(self.end_transitions, rows, 0.0)
         self.output.out_features = nO
         self.nO = nO
 
@@ -117,7 +141,21 @@ def _run_lstm(lstm: nn.Module, X: Tensor, rows: Tensor) -> Tensor:
     return hidden.flatten(0, 1)
 
 
-def _grow(parameter: nn.Parameter, shape: tuple[int, ...], fill: float) -> nn.Parameter:
-    grown = parameter.detach().new_full(shape, fill)
-    grown[tuple(slice(size) for size in parameter.shape)] = parameter.detach()
+def _grow_rows(parameter: Tensor, rows: Tensor, margin: float) -> nn.Parameter:
+    if rows.shape[1]:
+        new = parameter[rows].mean(dim=1) - margin
+    else:
+        new = parameter.new_zeros(len(rows), *parameter.shape[1:])
+    return nn.Parameter(torch.cat([parameter, new]), requires_grad=parameter.requires_grad)
+
+
+def _grow_moves(parameter: Tensor, rows: Tensor) -> nn.Parameter:
+    n_old, n_new = len(parameter), len(rows)
+    grown = parameter.new_zeros(n_old + n_new, n_old + n_new)
+    grown[:n_old, :n_old] = parameter
+    if rows.shape[1]:
+        grown[:n_old, n_old:] = parameter[:, rows].mean(dim=2)
+        grown[n_old:, :n_old] = parameter[rows].mean(dim=1)
+        # Moves within the new label are as those within each known one.
+        grown[n_old:, n_old:] = parameter[rows.unsqueeze(1), rows.unsqueeze(0)].mean(dim=2)
     return nn.Parameter(grown, requires_grad=parameter.requires_grad)

@@ -69,8 +69,9 @@ class CRFPipe(StoredPipe):
         """RETURNS (AllowedTransitions | None): The legal moves, None if the model is not to be constrained."""
         if not self.model.attrs.get("constrained", True):
             return None
-        if self._allowed is None or self._allowed[0] != self.labels:
-            self._allowed = self.labels, AllowedTransitions(*self.tag_scheme.allowed_transitions(self.labels))
+        labels = tuple(self.cfg["labels"])
+        if self._allowed is None or self._allowed[0] != labels:
+            self._allowed = labels, AllowedTransitions(*self.tag_scheme.allowed_transitions(labels))
         return self._allowed[1]
 
     def get_possible_tags(self, docs: list[Doc], *, is_train: bool) -> BoolArray | None:
@@ -105,24 +106,32 @@ class CRFPipe(StoredPipe):
         for docs in util.minibatch(stream, size=batch_size):
             docs = list(docs)
             try:
-                predictions = self.predict(docs)
-                self.set_annotations(docs, predictions)
+                annotated = self.annotate(docs)
             except Exception as error:
                 if len(docs) == 1:
                     self.get_error_handler()(self.name, self, docs, error)
                     continue
                 yield from self._pipe_one_by_one(docs)
             else:
-                yield from docs
+                yield from annotated
 
     def _pipe_one_by_one(self, docs: list[Doc]) -> Iterator[Doc]:
         for doc in docs:
             try:
-                self.set_annotations([doc], self.predict([doc]))
+                annotated = self.annotate([doc])
             except Exception as error:
                 self.get_error_handler()(self.name, self, [doc], error)
             else:
-                yield doc
+                yield from annotated
+
+    def annotate(self, docs: list[Doc]) -> list[Doc]:
+        """Predict and set annotations.
+
+        docs (list[Doc]): The documents.
+        RETURNS (list[Doc]): The annotated documents: the same ones, or others in their place.
+        """
+        self.set_annotations(docs, self.predict(docs))
+        return docs
 
     def predict_tags(self, docs: list[Doc]) -> IntArray:
         """Find the best tag path of each document.
@@ -243,5 +252,8 @@ class CRFPipe(StoredPipe):
         self._remember_labels()
         output_layer = self.model.get_ref("output_layer")
         if output_layer.has_dim("nO"):
-            self.model.attrs["resize_output"](self.model, len(self.tags))
+            width, n_known = len(self.tag_scheme.prefixes), len(self.cfg["labels"]) - 1
+            first_tags = [int(self.tag_scheme.outside) + label * width for label in range(n_known)]
+            like = [[first + prefix for first in first_tags] for prefix in range(width)]
+            self.model.attrs["resize_output"](self.model, len(self.tags), like)
         return 1

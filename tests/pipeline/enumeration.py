@@ -30,7 +30,7 @@ def make_pipe(scheme, labels, *, potentials=None, constrained=True, **settings):
         "answers",
         lambda model, docs, is_train: (model.attrs["potentials"], lambda d_potentials: docs),
         dims={"nO": n_tags},
-        attrs={"constrained": constrained, "potentials": potentials, "resize_output": lambda model, nO: model},
+        attrs={"constrained": constrained, "potentials": potentials, "resize_output": lambda model, nO, like: model},
     )
     model.set_ref("output_layer", model)
     pipe = NERCRF(VOCAB, model, tag_scheme=scheme, **settings)
