@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from .lattice import Lattice, build_lattice, padding_mask
-from .losses import path_score
-from .potentials import Potentials, check_log_partition, check_shapes, exact, wide_dtype
+from .potentials import Potentials, at_least_float32, check_log_partition, check_shapes, exact, wide_dtype
 
 # Tokens after which scores are lowered so that the best tag has 0: float32 would lose precision over long documents.
 INTERVAL = 32
@@ -25,55 +24,59 @@ def viterbi(potentials: Potentials, possible_tags: Tensor | None = None) -> tupl
     REFERENCE: Viterbi 1967; Rabiner 1989, equations 32 to 35.
     """
     check_shapes(potentials, possible_tags)
-    emissions, lengths = potentials.emissions, potentials.lengths
-    if not emissions.numel():
-        return path_score(potentials, lengths.new_zeros(emissions.shape[:2])), lengths.new_full(emissions.shape[:2], -1)
-    dtype = torch.promote_types(emissions.dtype, torch.float32)
+    lengths, dtype = potentials.lengths, at_least_float32(potentials)
+    n_docs, n_tokens, _ = potentials.emissions.shape
+    if not potentials.emissions.numel():
+        return lengths.new_zeros(n_docs, dtype=wide_dtype(lengths.device)), lengths.new_full((n_docs, n_tokens), -1)
+    emissions = potentials.emissions.transpose(0, 1).to(dtype)
     if possible_tags is not None:
-        emissions = emissions.masked_fill(~possible_tags, float("-inf"))
+        emissions = emissions.masked_fill(~possible_tags.transpose(0, 1), float("-inf"))
     transitions = potentials.transitions.to(dtype)
-    start = potentials.start_transitions.to(dtype)
-    scores, taken = _best_scores(emissions.transpose(0, 1).to(dtype), transitions, start)
+    scores, lowered = _best_scores(emissions, transitions, potentials.start_transitions.to(dtype))
     last = (lengths - 1).clamp_(min=0)
-    docs = torch.arange(len(lengths), device=lengths.device)
-    best, tags = (scores[last, docs] + potentials.end_transitions).max(dim=1)
-    best = (best.to(wide_dtype(best.device)) + taken[last // INTERVAL, docs]).masked_fill_(lengths == 0, 0.0)
+    docs = torch.arange(n_docs, device=lengths.device)
+    best, tags = (scores[last, docs] + potentials.end_transitions.to(dtype)).max(dim=1)
+    best = best.to(wide_dtype(best.device)).add_(lowered[last // INTERVAL, docs]).masked_fill_(lengths == 0, 0.0)
     check_log_partition(best)
-    padding = padding_mask(potentials, emissions.shape[1])
     path = _trace_back(scores, transitions, tags, last)
-    return best, path.masked_fill_(padding, -1).t()
+    return best, path.masked_fill_(padding_mask(lengths, n_tokens), -1).t()
 
 
 def _best_scores(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     # (n_tokens, n_docs, n_tags): best score of all paths up to a token, by its tag, lowered every INTERVAL tokens by
-    # (n_tokens / INTERVAL, n_docs). Nothing is masked: behind the end of a document lies what nobody reads.
+    # (n_tokens / INTERVAL, n_docs) in all. Nothing is masked: what lies behind the end of a document is not read.
     n_tokens, n_docs, n_tags = emissions.shape
-    # Documents run along the contiguous dimension unless they are few, then tags do.
-    if 2 * n_docs < n_tags:
-        scores = torch.empty_like(emissions, memory_format=torch.contiguous_format)
-        rows, before, moves = scores.unbind(0), scores.transpose(1, 2).unsqueeze(3), transitions.unsqueeze(1)
-        inputs, result, axis = emissions.unbind(0), scores, 1
+    if n_docs < max(16, n_tags // 2):
+        # tags along the contiguous dimension; candidates are (from, n_docs, to)
+        scores = emissions.clone(memory_format=torch.contiguous_format)
+        rows, moves = scores.transpose(1, 2).unsqueeze(3), transitions.unsqueeze(1)
+        maximum = scores.new_empty(n_docs, n_tags)
+        entered = maximum.t().unsqueeze(2)
     else:
-        scores = emissions.new_empty(n_tokens, n_tags, n_docs)
-        rows, before, moves = scores.unbind(0), scores.unsqueeze(2), transitions.unsqueeze(2)
-        inputs, result, axis = emissions.transpose(1, 2).unbind(0), scores.transpose(1, 2), 0
-    candidates = scores.new_empty(n_tags, *rows[0].shape)
-    taken = scores.new_zeros((n_tokens - 1) // INTERVAL + 1, n_docs)
-    torch.add(inputs[0], start if axis == 1 else start.unsqueeze(1), out=rows[0])
-    # The maximum over the outer dimension runs along contiguous memory.
-    for step, previous in enumerate(before.unbind(0)[:-1], start=1):
+        # documents along the contiguous dimension; candidates are (from, to, n_docs)
+        scores = emissions.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
+        rows, moves = scores.transpose(1, 2).unsqueeze(2), transitions.unsqueeze(2)
+        maximum = scores.new_empty(n_tags, n_docs)
+        entered = maximum.unsqueeze(1)
+    scores[0].add_(start)
+    candidates = scores.new_empty(n_tags, *maximum.shape)
+    lowered = scores.new_zeros((n_tokens - 1) // INTERVAL + 1, n_docs)
+    previous, *others = rows.unbind(0)
+    # The maximum over the outermost dimension runs along contiguous memory; over another it is several times slower.
+    for step, row in enumerate(others, start=1):
         torch.add(previous, moves, out=candidates)
-        torch.amax(candidates, 0, out=rows[step]).add_(inputs[step])
+        torch.amax(candidates, 0, out=maximum)
+        previous = row.add_(entered)
         if step % INTERVAL == 0:
-            top = rows[step].amax(dim=axis, keepdim=True).clamp_(min=torch.finfo(scores.dtype).min)
-            rows[step].sub_(top)
-            taken[step // INTERVAL] = top.squeeze(axis)
-    return result, taken.to(wide_dtype(taken.device)).cumsum_(0)
+            top = previous.amax(dim=0, keepdim=True).clamp_(min=torch.finfo(scores.dtype).min)
+            previous.sub_(top)
+            lowered[step // INTERVAL] = top.flatten()
+    return scores, lowered.to(wide_dtype(lowered.device)).cumsum_(0)
 
 
 def _trace_back(scores: Tensor, transitions: Tensor, tags: Tensor, last: Tensor) -> Tensor:
     # (n_tokens, n_docs): the path that ends in `tags` at token `last`. Numpy's calls cost a fifth of torch's, and a
-    # device gets to wait once instead of at every token.
+    # device is waited for once instead of at every token.
     path = torch.empty(scores.shape[:2], dtype=torch.int64)
     # Whatever stands in the padding should not add up to a warning.
     rows = scores.clamp_(max=LARGEST).cpu().numpy()
@@ -83,12 +86,12 @@ def _trace_back(scores: Tensor, transitions: Tensor, tags: Tensor, last: Tensor)
     for doc, token in enumerate(last.tolist()):
         ending.setdefault(token, []).append(doc)
     result = path.numpy()
-    current = tags.cpu().numpy()
-    result[-1] = current
+    result[-1] = current = tags.cpu().numpy()
     for token in range(len(rows) - 2, -1, -1):
         current = (into.take(current, 0) + rows[token]).argmax(1)
-        for doc in ending.get(token, ()):
-            current[doc] = final[doc]
+        if token in ending:
+            for doc in ending[token]:
+                current[doc] = final[doc]
         result[token] = current
     return path.to(scores.device)
 
@@ -107,7 +110,8 @@ def n_best(potentials: Potentials, n: int, possible_tags: Tensor | None = None) 
     RAISES (ValueError): CRF101, CRF102, CRF103.
     """
     check_shapes(potentials, possible_tags)
-    lattice = build_lattice(potentials, possible_tags, wide_dtype(potentials.emissions.device))
+    lattice = build_lattice(potentials, possible_tags)
+    lattice = lattice._replace(emissions=lattice.emissions.to(lattice.moves.dtype))
     scores, pointers = _n_best_scores(lattice, n)
     check_log_partition(scores[:, 0])
     n_docs, n_tokens, n_tags = potentials.emissions.shape
@@ -117,7 +121,7 @@ def n_best(potentials: Potentials, n: int, possible_tags: Tensor | None = None) 
     for step in range(n_tokens - 1, -1, -1):
         cell = pointers[step].gather(1, cell).to(torch.int64)
         tags[:, :, step] = cell % (n_tags + 1)
-    closed = padding_mask(potentials, n_tokens).t().unsqueeze(1) | (scores == float("-inf")).unsqueeze(2)
+    closed = lattice.padding[:-1].t().unsqueeze(1) | (scores == float("-inf")).unsqueeze(2)
     return scores, tags.masked_fill_(closed, -1)
 
 

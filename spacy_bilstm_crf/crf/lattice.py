@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .potentials import Potentials
+from .potentials import Potentials, at_least_float32, wide_dtype
 
 
 class Lattice(NamedTuple):
@@ -15,9 +15,10 @@ class Lattice(NamedTuple):
     END scores 0 from a document's end on and -inf before. So padding needs no mask, documents of all lengths finish in
     one cell, and end transitions are one more column of the matrix of moves.
 
-    emissions (Tensor): (n_tokens + 1, n_docs, n_tags + 1), float
+    emissions (Tensor): -inf for what is not possible.
+        (n_tokens + 1, n_docs, n_tags + 1), float
     moves (Tensor): From each tag, from END and, in the last row, from START.
-        (n_tags + 2, n_tags + 1), float
+        (n_tags + 2, n_tags + 1), float64 where the device has it
     padding (Tensor): True behind the end of a document.
         (n_tokens + 1, n_docs), bool
     """
@@ -27,46 +28,57 @@ class Lattice(NamedTuple):
     padding: Tensor
 
 
-def padding_mask(potentials: Potentials, n_tokens: int) -> Tensor:
+def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
     """Find the padding.
 
-    potentials (Potentials): The potentials.
+    lengths (Tensor): Number of tokens of each document.
+        (n_docs,), int64
     n_tokens (int): Number of rows.
     RETURNS (Tensor): True behind the end of a document.
         (n_tokens, n_docs), bool
     """
-    return torch.arange(n_tokens, device=potentials.lengths.device).unsqueeze(1) >= potentials.lengths
+    return torch.arange(n_tokens, device=lengths.device).unsqueeze(1) >= lengths
 
 
-def build_lattice(potentials: Potentials, possible_tags: Tensor | None, dtype: torch.dtype) -> Lattice:
+def build_lattice(potentials: Potentials, possible_tags: Tensor | None) -> Lattice:
     """Append START and END, blank the padding and whatever is not possible.
 
     potentials (Potentials): The potentials.
     possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
-    dtype (torch.dtype): Type of the result.
-    RETURNS (Lattice): The lattice, in fresh memory.
+    RETURNS (Lattice): The lattice, in fresh memory. Emissions keep their type if that is at least float32.
     """
     _, n_tokens, n_tags = potentials.emissions.shape
-    padding = padding_mask(potentials, n_tokens + 1)
-    emissions = potentials.emissions.transpose(0, 1).to(dtype)
+    padding = padding_mask(potentials.lengths, n_tokens + 1)
+    emissions = potentials.emissions.transpose(0, 1).to(at_least_float32(potentials))
     if possible_tags is not None:
         emissions = emissions.masked_fill(~possible_tags.transpose(0, 1), float("-inf"))
     emissions = functional.pad(emissions, (0, 1, 0, 0, 0, 1), value=float("-inf"))
     emissions.masked_fill_(padding.unsqueeze(2), float("-inf"))
-    emissions[:, :, n_tags].masked_fill_(padding, 0.0)
-    return Lattice(emissions, move_scores(potentials, dtype), padding)
+    emissions.select(2, n_tags).masked_fill_(padding, 0.0)
+    return Lattice(emissions, move_scores(potentials), padding)
 
 
-def move_scores(potentials: Potentials, dtype: torch.dtype) -> Tensor:
+def select_docs(lattice: Lattice, docs: Tensor) -> Lattice:
+    """Keep some documents of a batch.
+
+    lattice (Lattice): The lattice of the batch.
+    docs (Tensor): Indices of the documents.
+        (n_selected,), int64
+    RETURNS (Lattice): The smaller lattice.
+    """
+    return Lattice(lattice.emissions[:, docs], lattice.moves, lattice.padding[:, docs])
+
+
+def move_scores(potentials: Potentials) -> Tensor:
     """Put transition, start and end scores into one matrix.
 
     potentials (Potentials): The potentials.
-    dtype (torch.dtype): Type of the result.
     RETURNS (Tensor): Scores of all moves. From END on, and in documents of length 0 from START, there is only END.
-        (n_tags + 2, n_tags + 1), float, [from, to]
+        (n_tags + 2, n_tags + 1), float64 where the device has it, [from, to]
     """
     n_tags = len(potentials.transitions)
+    dtype = wide_dtype(potentials.transitions.device)
     moves = potentials.transitions.new_full((n_tags + 2, n_tags + 1), float("-inf"), dtype=dtype)
     moves[:n_tags, :n_tags] = potentials.transitions
     moves[:n_tags, n_tags] = potentials.end_transitions
@@ -75,18 +87,32 @@ def move_scores(potentials: Potentials, dtype: torch.dtype) -> Tensor:
     return moves
 
 
-def path_moves(potentials: Potentials, tags: Tensor) -> tuple[Tensor, Tensor]:
+def path_moves(lattice: Lattice, tags: Tensor) -> tuple[Tensor, Tensor]:
     """Write tag paths in terms of the lattice.
 
-    potentials (Potentials): The potentials.
+    lattice (Lattice): The lattice.
     tags (Tensor): One path per document; the padding may hold anything.
         (n_docs, n_tokens), int64
     RETURNS (tuple[Tensor, Tensor]): The paths, END in the padding, and their moves as positions in the flattened
         matrix of moves.
         (n_tokens, n_docs), int64, and (n_tokens + 1, n_docs), int64
     """
-    _, n_tokens, n_tags = potentials.emissions.shape
-    path = tags.t().masked_fill(padding_mask(potentials, n_tokens), n_tags)
-    path = functional.pad(path, (0, 0, 1, 1), value=n_tags)
-    path[0] = n_tags + 1
-    return path[1:-1], path[:-1] * (n_tags + 1) + path[1:]
+    end = lattice.moves.shape[1] - 1
+    path = functional.pad(tags.t().masked_fill(lattice.padding[:-1], end), (0, 0, 1, 1), value=end)
+    path[0] = end + 1
+    return path[1:-1], (path[:-1] * (end + 1)).add_(path[1:])
+
+
+def score_path(lattice: Lattice, path: Tensor, moves: Tensor) -> Tensor:
+    """Add up the scores of paths.
+
+    lattice (Lattice): The lattice.
+    path (Tensor): From `path_moves`, as the next.
+        (n_tokens, n_docs), int64
+    moves (Tensor):
+        (n_tokens + 1, n_docs), int64
+    RETURNS (Tensor): The scores, in nats; -inf for impossible paths.
+        (n_docs,), float64 where the device has it
+    """
+    emitted = lattice.emissions[:-1].gather(2, path.unsqueeze(2)).sum(dim=(0, 2), dtype=lattice.moves.dtype)
+    return lattice.moves.take(moves).sum(dim=0).add_(emitted)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .lattice import Lattice, build_lattice
-from .potentials import Potentials, check_log_partition, wide_dtype
+from .lattice import Lattice
+from .potentials import check_log_partition
 
 
 class LogMessages(NamedTuple):
@@ -66,32 +66,27 @@ def _backward(lattice: Lattice) -> tuple[Tensor, Tensor]:
     return beta, taken.flip(0).cumsum(dim=0).flip(0)
 
 
-def log_total(potentials: Potentials, possible_tags: Tensor) -> Tensor:
+def log_total(lattice: Lattice) -> Tensor:
     """Add up all paths as `log_messages` does, without refusing documents that have none.
 
-    potentials (Potentials): The potentials.
-    possible_tags (Tensor): True where a tag is possible.
-        (n_docs, n_tokens, n_tags), bool
+    lattice (Lattice): The lattice.
     RETURNS (Tensor): log Z, -inf where there is no path.
         (n_docs,), float
     """
-    alpha, offset = _forward(build_lattice(potentials, possible_tags, wide_dtype(potentials.emissions.device)))
+    alpha, offset = _forward(lattice._replace(emissions=lattice.emissions.to(lattice.moves.dtype)))
     return alpha[-1, :, -1] + offset[-1]
 
 
-def log_messages(
-    potentials: Potentials, possible_tags: Tensor | None = None, doc_index: Tensor | None = None
-) -> LogMessages:
+def log_messages(lattice: Lattice, doc_index: Tensor | None = None) -> LogMessages:
     """Run forward-backward in log space.
 
-    potentials (Potentials): The potentials.
-    possible_tags (Optional[Tensor]): True where a tag is possible.
-        (n_docs, n_tokens, n_tags), bool
-    doc_index (Optional[Tensor]): Index of each document in the caller's batch, for error messages.
+    lattice (Lattice): The lattice.
+    doc_index (Tensor | None): Index of each document in the caller's batch, for error messages.
+        (n_docs,), int64
     RETURNS (LogMessages): The messages.
     RAISES (ValueError): CRF101, CRF102.
     """
-    lattice = build_lattice(potentials, possible_tags, wide_dtype(potentials.emissions.device))
+    lattice = lattice._replace(emissions=lattice.emissions.to(lattice.moves.dtype))
     alpha, alpha_offset = _forward(lattice)
     log_z = alpha[-1, :, -1] + alpha_offset[-1]
     check_log_partition(log_z, doc_index)

@@ -1,12 +1,14 @@
 """Scores of paths, log Z, losses and their gradients: expected minus observed counts."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from ..errors import Errors
-from .expectations import Expectations, expect, select
-from .lattice import move_scores, padding_mask, path_moves
-from .potentials import Gradient, Potentials, check_shapes, exact, wide_dtype
+from .expectations import Expectations, expect
+from .lattice import build_lattice, padding_mask, path_moves, score_path
+from .potentials import Gradient, Potentials, check_shapes, exact
 
 
 @exact
@@ -21,16 +23,8 @@ def path_score(potentials: Potentials, tags: Tensor) -> Tensor:
     RAISES (ValueError): CRF103 on wrong shapes.
     """
     check_shapes(potentials, tags)
-    return _score(potentials, *path_moves(potentials, tags))
-
-
-def _score(potentials: Potentials, path: Tensor, moves: Tensor) -> Tensor:
-    dtype = wide_dtype(potentials.emissions.device)
-    n_tags = potentials.emissions.shape[2]
-    chosen = path.clamp(max=n_tags - 1).unsqueeze(2)
-    emitted = potentials.emissions.transpose(0, 1).gather(2, chosen).squeeze(2)
-    moved = move_scores(potentials, dtype).take(moves).sum(dim=0)
-    return emitted.to(dtype).masked_fill_(path == n_tags, 0.0).sum(dim=0).add_(moved)
+    lattice = build_lattice(potentials, None)
+    return score_path(lattice, *path_moves(lattice, tags))
 
 
 @exact
@@ -45,7 +39,7 @@ def log_partition(potentials: Potentials, possible_tags: Tensor | None = None) -
     RAISES (ValueError): CRF101 if a document has no path, CRF102 if scores are not finite, CRF103 on wrong shapes.
     """
     check_shapes(potentials, possible_tags)
-    return expect(potentials, possible_tags).log_partition
+    return expect(build_lattice(potentials, possible_tags)).log_partition
 
 
 @exact
@@ -65,7 +59,7 @@ def log_partition_and_gradient(
     REFERENCE: Sutton and McCallum 2012, equation 5.7
     """
     check_shapes(potentials, possible_tags)
-    expected = expect(potentials, possible_tags, weights)
+    expected = expect(build_lattice(potentials, possible_tags), weights)
     if weights is not None:
         expected.marginals.mul_(weights.unsqueeze(1))
     return expected.log_partition, _gradient(expected, potentials)
@@ -102,8 +96,9 @@ def nll(potentials: Potentials, tags: Tensor, possible_tags: Tensor | None = Non
     REFERENCE: Lafferty, McCallum and Pereira 2001.
     """
     check_shapes(potentials, tags, possible_tags)
-    score = _possible_score(potentials, *path_moves(potentials, tags), possible_tags)
-    return _loss(expect(potentials, possible_tags).log_partition, score)
+    lattice = build_lattice(potentials, possible_tags)
+    score = score_path(lattice, *path_moves(lattice, tags))
+    return _loss(expect(lattice).log_partition, score)
 
 
 @exact
@@ -139,13 +134,15 @@ def nll_and_gradient(
     REFERENCE: Lafferty, McCallum and Pereira 2001.
     """
     check_shapes(potentials, tags, possible_tags)
-    path, moves = path_moves(potentials, tags)
-    score = _possible_score(potentials, path, moves, possible_tags)
-    expected = expect(potentials, possible_tags)
-    loss = _loss(expected.log_partition, score)
-    if not bool(torch.isfinite(loss).all()):
+    lattice = build_lattice(potentials, possible_tags)
+    path, moves = path_moves(lattice, tags)
+    expected = expect(lattice)
+    loss = _loss(expected.log_partition, score_path(lattice, path, moves))
+    if not math.isfinite(float(loss.sum())):
         raise ValueError(Errors.CRF104.format(doc=int((~torch.isfinite(loss)).nonzero()[0])))
-    _subtract_path(expected, path, moves)
+    minus = expected.marginals.new_full((1, 1, 1), -1.0).expand(*path.shape, 1)
+    expected.marginals.scatter_add_(2, path.unsqueeze(2), minus)
+    expected.moves.view(-1).sub_(torch.bincount(moves.flatten(), minlength=expected.moves.numel()))
     return loss, _gradient(expected, potentials)
 
 
@@ -169,11 +166,11 @@ def marginal_nll_and_gradient(
     if possible_tags is not None:
         allowed_tags = allowed_tags & possible_tags
     closed = ~allowed_tags if possible_tags is None else possible_tags & ~allowed_tags
-    closed = closed & ~padding_mask(potentials, closed.shape[1]).t().unsqueeze(2)
+    closed = closed & ~padding_mask(potentials.lengths, closed.shape[1]).t().unsqueeze(2)
     docs = closed.flatten(1).any(dim=1).nonzero().squeeze(1)
-    annotated = select(potentials, docs)
-    expected = expect(annotated, None if possible_tags is None else possible_tags[docs])
-    observed = expect(annotated, allowed_tags[docs])
+    annotated = potentials._replace(emissions=potentials.emissions[docs], lengths=potentials.lengths[docs])
+    expected = expect(build_lattice(annotated, None if possible_tags is None else possible_tags[docs]), doc_index=docs)
+    observed = expect(build_lattice(annotated, allowed_tags[docs]), doc_index=docs)
     expected.marginals.sub_(observed.marginals)
     expected.moves.sub_(observed.moves)
     part = _gradient(expected, annotated)
@@ -189,28 +186,13 @@ def _loss(log_z: Tensor, score: Tensor) -> Tensor:
     return torch.sub(log_z, score).clamp_(min=0.0)
 
 
-def _possible_score(potentials: Potentials, path: Tensor, moves: Tensor, possible_tags: Tensor | None) -> Tensor:
-    score = _score(potentials, path, moves)
-    if possible_tags is None:
-        return score
-    n_tags = potentials.emissions.shape[2]
-    chosen = path.clamp(max=n_tags - 1).unsqueeze(2)
-    possible = possible_tags.transpose(0, 1).gather(2, chosen).squeeze(2) | (path == n_tags)
-    return score.masked_fill_(~possible.all(dim=0), float("-inf"))
-
-
-def _subtract_path(expected: Expectations, path: Tensor, moves: Tensor) -> None:
-    minus = expected.marginals.new_full((1, 1, 1), -1.0).expand(*path.shape, 1)
-    expected.marginals.scatter_add_(2, path.unsqueeze(2), minus)
-    expected.moves.view(-1).sub_(torch.bincount(moves.flatten(), minlength=expected.moves.numel()))
-
-
 def _gradient(difference: Expectations, potentials: Potentials) -> Gradient:
     # In the padding the END tag alone is expected and observed.
     n_tags = potentials.emissions.shape[2]
+    moves = difference.moves.to(potentials.transitions.dtype)
     return Gradient(
         difference.marginals[:, :, :n_tags].to(potentials.emissions.dtype).transpose(0, 1),
-        difference.moves[:n_tags, :n_tags].to(potentials.transitions.dtype),
-        difference.moves[n_tags + 1, :n_tags].to(potentials.start_transitions.dtype),
-        difference.moves[:n_tags, n_tags].to(potentials.end_transitions.dtype),
+        moves[:n_tags, :n_tags],
+        moves[n_tags + 1, :n_tags].to(potentials.start_transitions.dtype),
+        moves[:n_tags, n_tags].to(potentials.end_transitions.dtype),
     )

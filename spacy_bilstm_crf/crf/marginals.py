@@ -4,12 +4,8 @@ import torch
 from torch import Tensor
 
 from .expectations import expect, log_messages
-from .lattice import padding_mask
-from .potentials import Potentials, check_shapes, exact, wide_dtype
-
-
-def _result_dtype(potentials: Potentials) -> torch.dtype:
-    return torch.promote_types(potentials.emissions.dtype, torch.float32)
+from .lattice import build_lattice, padding_mask
+from .potentials import Potentials, at_least_float32, check_shapes, exact, wide_dtype
 
 
 @exact
@@ -26,7 +22,7 @@ def forward_backward(potentials: Potentials, possible_tags: Tensor | None = None
     REFERENCE: Rabiner 1989, equations 18 to 25.
     """
     check_shapes(potentials, possible_tags)
-    alpha, beta, log_z = log_messages(potentials, possible_tags)
+    alpha, beta, log_z = log_messages(build_lattice(potentials, possible_tags))
     return alpha[:, :, :-1].transpose(0, 1), beta[:, :, :-1].transpose(0, 1), log_z
 
 
@@ -42,8 +38,8 @@ def marginals(potentials: Potentials, possible_tags: Tensor | None = None) -> Te
     RAISES (ValueError): CRF101, CRF102, CRF103.
     """
     check_shapes(potentials, possible_tags)
-    result = expect(potentials, possible_tags).marginals[:, :, :-1]
-    return result.to(_result_dtype(potentials)).transpose(0, 1)
+    result = expect(build_lattice(potentials, possible_tags)).marginals[:, :, :-1]
+    return result.to(at_least_float32(potentials)).transpose(0, 1)
 
 
 @exact
@@ -64,8 +60,10 @@ def pairwise_marginals(potentials: Potentials, possible_tags: Tensor | None = No
     if possible_tags is not None:
         joint.masked_fill_(~possible_tags[:, 1:].unsqueeze(2), float("-inf"))
     joint = joint.sub_(log_z.view(-1, 1, 1, 1)).exp_()
-    joint.masked_fill_(padding_mask(potentials, potentials.emissions.shape[1])[1:].t().unsqueeze(2).unsqueeze(3), 0.0)
-    return joint.to(_result_dtype(potentials))
+    joint.masked_fill_(
+        padding_mask(potentials.lengths, potentials.emissions.shape[1])[1:].t().unsqueeze(2).unsqueeze(3), 0.0
+    )
+    return joint.to(at_least_float32(potentials))
 
 
 @exact

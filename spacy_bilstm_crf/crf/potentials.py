@@ -96,6 +96,15 @@ def wide_dtype(device: torch.device) -> torch.dtype:
     return torch.float64 if has_float64(device) else torch.float32
 
 
+def at_least_float32(potentials: Potentials) -> torch.dtype:
+    """Name the type in which scores of tokens are worked on: autocast may hand over emissions in bfloat16.
+
+    potentials (Potentials): The potentials.
+    RETURNS (torch.dtype): The type of the emissions, float32 if that is narrower.
+    """
+    return torch.promote_types(potentials.emissions.dtype, torch.float32)
+
+
 def check_shapes(potentials: Potentials, *per_token: Tensor | None) -> None:
     """Compare the shapes of all parts of a call.
 

@@ -6,36 +6,37 @@ comes so often that no product of positive factors can fall below 1e-300 before 
 cannot be shown are left to log space.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .lattice import Lattice
-from .potentials import Potentials
 
 # Nats that a number may lose between two rescalings: 200 decades, from FLOOR down to 1e-300.
 BUDGET = 460.0
 FLOOR = 1e-100
-# Nats that moves may add between two rescalings: with bounded totals no product can overflow.
-GROWTH = 100.0
+# Nats that a sum may gain between two rescalings: with bounded totals no product can overflow.
+GROWTH = 150.0
 SMALLEST_TOTAL, LARGEST_TOTAL = 1e-150, 1e150
-INTERVAL = 8
+# Most steps between two rescalings.
+INTERVAL = 16
 
 
 class Plan(NamedTuple):
     """How to scale a batch so that nothing is lost.
 
-    shift (Tensor): What is taken off the emissions before they become probabilities, 0 in the padding.
-        (n_tokens + 1, n_docs), float64
+    shift (Tensor): Best emission of each token, taken off before emissions become probabilities; 0 in the padding.
+        (n_tokens + 1, n_docs), float
     interval (int): Steps between two rescalings.
-    unsafe (Tensor): Documents whose scores spread too far for that.
+    unsafe (Tensor | None): Documents whose scores spread too far for that, None if there are none.
         (n_docs,), bool
     """
 
     shift: Tensor
     interval: int
-    unsafe: Tensor
+    unsafe: Tensor | None
 
 
 class Messages(NamedTuple):
@@ -49,6 +50,8 @@ class Messages(NamedTuple):
         (n_tokens, n_docs, n_tags + 1), float64
     moves (Tensor): exp of the scores of moves.
         (n_tags + 2, n_tags + 1), float64
+    rescaled (Tensor): What alpha and entered were right after each rescaling.
+        (n_rescalings, 2, n_docs, n_tags + 1), float64
     log_scale (Tensor): Logs of what alpha and entered were divided by, at the first rescaling, the second and so on,
         alpha from the first step on and entered from the last step back.
         (n_rescalings, 2, n_docs), float64
@@ -60,37 +63,35 @@ class Messages(NamedTuple):
     entered: Tensor
     beta: Tensor
     moves: Tensor
+    rescaled: Tensor
     log_scale: Tensor
     log_partition: Tensor
 
 
-def make_plan(potentials: Potentials, lattice: Lattice) -> Plan | None:
-    """Choose shift and interval from the spread of the scores.
+def make_plan(lattice: Lattice) -> Plan | None:
+    """Choose the interval from the spread of the scores.
 
-    potentials (Potentials): The potentials.
-    lattice (Lattice): Their lattice.
+    lattice (Lattice): The lattice.
     RETURNS (Plan | None): The plan, None if no document is safe.
     """
     largest = float(lattice.moves.nan_to_num(nan=float("inf"), neginf=0.0).abs().amax())
-    if largest > GROWTH or not lattice.padding.numel():
+    gain = largest + math.log(lattice.moves.shape[1])
+    # Written so that NaN is unsafe, here and below.
+    if not gain <= GROWTH or not lattice.padding.numel():
         return None
-    if potentials.emissions.numel() and largest <= GROWTH / INTERVAL:
-        # Most batches pass this test, which looks at padding and impossible tags as well.
-        low, high = (float(bound) for bound in torch.aminmax(potentials.emissions))
-        if high - low + largest <= BUDGET / INTERVAL:
-            shift = lattice.padding.logical_not().to(torch.float64).mul_(high)
-            return Plan(shift, INTERVAL, torch.zeros_like(potentials.lengths, dtype=torch.bool))
-    top = lattice.emissions.amax(dim=2)
-    bottom = lattice.emissions.masked_fill(torch.isneginf(lattice.emissions), float("inf")).amin(dim=2)
-    spread = (top - bottom).amax(dim=0).to(torch.float64).add_(largest)
-    # Half of the budget, as the first rescaling comes one factor late. Written so that NaN and tokens without a
-    # possible tag are unsafe.
-    unsafe = ~((spread <= BUDGET / 2) & ~torch.isneginf(top).any(dim=0))
-    if bool(unsafe.all()):
-        return None
-    worst = max(float(spread[~unsafe].amax()), 1.0)
-    interval = min(INTERVAL, int(BUDGET / worst), int(GROWTH / max(largest, 1.0)))
-    return Plan(top.to(torch.float64), interval, unsafe)
+    shift = lattice.emissions.amax(dim=2)
+    bottom = lattice.emissions.nan_to_num(nan=float("nan"), posinf=float("nan"), neginf=float("inf")).amin(dim=2)
+    spread = (shift - bottom).amax(dim=0)
+    worst = float(spread.amax()) + largest
+    unsafe = None
+    # Half of the budget, as the first rescaling comes one factor late.
+    if not 0.0 <= worst <= BUDGET / 2:
+        unsafe = ~((spread >= 0.0) & (spread <= BUDGET / 2 - largest))
+        if bool(unsafe.all()):
+            return None
+        worst = float(spread[~unsafe].amax()) + largest
+    interval = min(INTERVAL, int(BUDGET / max(worst, 1.0)), int(GROWTH / gain))
+    return Plan(shift, interval, unsafe)
 
 
 def pass_messages(lattice: Lattice, plan: Plan) -> Messages:
@@ -100,31 +101,39 @@ def pass_messages(lattice: Lattice, plan: Plan) -> Messages:
     plan (Plan): How to scale.
     RETURNS (Messages): The messages; those of unsafe documents mean nothing.
     """
-    factors = lattice.emissions.to(torch.float64).sub_(plan.shift.unsqueeze(2)).exp_()
-    moves = lattice.moves.to(torch.float64).exp_()
-    both = torch.stack([factors, factors.flip(0)], dim=1)  # (n_tokens + 1, 2, n_docs, n_tags + 1)
+    moves = lattice.moves.exp()
     transitions = torch.stack([moves[:-1], moves[:-1].t()])
-    # Backward begins with the factor of the END step, in which only END is possible.
-    first = torch.stack([moves[-1], torch.ones_like(moves[-1])]).unsqueeze(1)
-    messages, scales = _recursion(both, transitions, first, plan.interval)
+    messages = _both_ways(lattice.emissions, plan.shift)
+    # Backward begins with the factor of the END step alone.
+    messages[0, 0].mul_(moves[-1])
+    scales = _recursion(messages, transitions, plan.interval)
     alpha, entered = messages[:, 0], messages[:, 1].flip(0)
-    beta = torch.matmul(entered[1:], transitions[1])
+    beta = torch.mm(entered[1:].flatten(0, 1), transitions[1]).view_as(entered[1:])
     log_scale = scales.log_()
-    log_partition = alpha[-1, :, -1].log().add_(log_scale[:, 0].sum(dim=0)).add_(plan.shift.sum(dim=0))
-    return Messages(alpha, entered, beta, moves, log_scale, log_partition)
+    log_partition = alpha[-1, :, -1].log().add_(log_scale[:, 0].sum(dim=0)).add_(plan.shift.sum(0, dtype=moves.dtype))
+    rescaled = messages[plan.interval :: plan.interval]
+    return Messages(alpha, entered, beta, moves, rescaled, log_scale, log_partition)
 
 
-def _recursion(factors: Tensor, transitions: Tensor, first: Tensor, interval: int) -> tuple[Tensor, Tensor]:
-    messages = torch.empty_like(factors)
-    scales = factors.new_empty((len(factors) - 1) // interval, *factors.shape[1:3])
-    inputs, rows = factors.unbind(0), messages.unbind(0)
-    row = torch.mul(inputs[0], first, out=rows[0])
-    for step in range(1, len(rows)):
-        row = torch.bmm(row, transitions, out=rows[step]).mul_(inputs[step])
+def _both_ways(emissions: Tensor, shift: Tensor) -> Tensor:
+    # (n_tokens + 1, 2, n_docs, n_tags + 1): factors in the order of time and against it
+    factors = torch.sub(emissions.to(torch.float64), shift.unsqueeze(2)).exp_()
+    return torch.stack([factors, factors.flip(0)], dim=1)
+
+
+def _recursion(messages: Tensor, transitions: Tensor, interval: int) -> Tensor:
+    # Turns factors into messages in place; returns what was divided by.
+    steps, _, n_docs, _ = messages.shape
+    scales = messages.new_empty((steps - 1) // interval, 2, n_docs)
+    product = torch.empty_like(messages[0])
+    rows = messages.unbind(0)
+    previous = rows[0]
+    for step in range(1, steps):
+        previous = rows[step].mul_(torch.bmm(previous, transitions, out=product))
         if step % interval == 0:
-            total = torch.sum(row, 2, out=scales[step // interval - 1])
-            row.div_(total.unsqueeze(2))
-    return messages, scales
+            total = torch.sum(previous, 2, out=scales[step // interval - 1])
+            previous.div_(total.unsqueeze(2))
+    return scales
 
 
 def find_unsafe(messages: Messages, total: Tensor, plan: Plan) -> Tensor | None:
@@ -137,9 +146,8 @@ def find_unsafe(messages: Messages, total: Tensor, plan: Plan) -> Tensor | None:
     RETURNS (Tensor | None): Documents that must go to log space, None if there are none.
         (n_docs,), bool
     """
-    unsafe = plan.unsafe
-    for rows in (messages.alpha, messages.entered.flip(0)):
-        rescaled = rows[plan.interval :: plan.interval]
-        unsafe = unsafe | ((rescaled > 0.0) & (rescaled < FLOOR)).any(dim=2).any(dim=0)
-    unsafe |= ~((total >= SMALLEST_TOTAL) & (total <= LARGEST_TOTAL)).all(dim=0)
+    unsafe = ~((total >= SMALLEST_TOTAL) & (total <= LARGEST_TOTAL)).all(dim=0)
+    unsafe |= ((messages.rescaled > 0.0) & (messages.rescaled < FLOOR)).any(dim=3).flatten(0, 1).any(dim=0)
+    if plan.unsafe is not None:
+        unsafe |= plan.unsafe
     return unsafe if bool(unsafe.any()) else None

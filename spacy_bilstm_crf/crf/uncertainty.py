@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from .lattice import build_lattice
 from .log_space import log_total
 from .losses import log_partition
 from .marginals import forward_backward
@@ -55,4 +56,8 @@ def allowed_log_prob(potentials: Potentials, allowed_tags: Tensor, possible_tags
     check_shapes(potentials, allowed_tags, possible_tags)
     if possible_tags is not None:
         allowed_tags = allowed_tags & possible_tags
-    return log_total(potentials, allowed_tags).sub_(log_partition(potentials, possible_tags)).clamp_(max=0.0)
+    return (
+        log_total(build_lattice(potentials, allowed_tags))
+        .sub_(log_partition(potentials, possible_tags))
+        .clamp_(max=0.0)
+    )
