@@ -111,7 +111,7 @@ def rehearsal_loss_and_gradient(
         allowed = AllowedTransitions(transitions[:n_tags, :n_tags], starts[:n_tags], ends[:n_tags])
     possible = None if possible_tags is None else numpy.ascontiguousarray(possible_tags[:, :n_tags])
     docs = numpy.arange(len(potentials.lengths))
-    now, before = (_copy_docs(_first_tags(scores, n_tags), docs, possible) for scores in (potentials, earlier))
+    now, before = (_copy_docs(scores.first_tags(n_tags), docs, possible) for scores in (potentials, earlier))
     gradient, believed = _Gradient(potentials), _Gradient(before.potentials)
     log_z = believed.subtract_expected(before, allowed, -numpy.ones(len(docs)))
     new_log_z = gradient.subtract_expected(now, allowed, -numpy.ones(len(docs)))
@@ -180,16 +180,6 @@ class _Gradient:
             for part, scores in zip(self.parts, self.like.arrays, strict=True)
         )
         return CRFPotentials(d_emissions, self.like.lengths, *d_moves)
-
-
-def _first_tags(potentials: CRFPotentials, n_tags: int) -> CRFPotentials:
-    return CRFPotentials(
-        potentials.emissions[:, :n_tags],
-        potentials.lengths,
-        potentials.transitions[:n_tags, :n_tags],
-        potentials.start_transitions[:n_tags],
-        potentials.end_transitions[:n_tags],
-    )
 
 
 def _log_partition(copies: _Copies, allowed: AllowedTransitions | None) -> numpy.ndarray:

@@ -14,6 +14,7 @@ from thinc.types import Floats1d, Floats2d
 TAGS_KEY = "crf_tags"
 TAG_SCHEME_KEY = "crf_tag_scheme"
 LABELS_KEY = "crf_labels"
+BORDERS_KEY = "crf_borders"
 
 BoolArray: TypeAlias = NDArray[numpy.bool_]
 IntArray: TypeAlias = NDArray[numpy.int64]
@@ -46,6 +47,17 @@ class CRFPotentials:
     def arrays(self) -> tuple[Any, Any, Any, Any]:
         """RETURNS (tuple): Emissions, transitions, start and end transitions."""
         return self.emissions, self.transitions, self.start_transitions, self.end_transitions
+
+    def first_tags(self, n_tags: int) -> "CRFPotentials":
+        """Leave out the later tags.
+
+        n_tags (int): How many to keep.
+        RETURNS (CRFPotentials): The scores of the first tags, as views.
+        """
+        emissions, transitions, starts, ends = self.arrays
+        return CRFPotentials(
+            emissions[:, :n_tags], self.lengths, transitions[:n_tags, :n_tags], starts[:n_tags], ends[:n_tags]
+        )
 
 
 class AllowedTransitions(NamedTuple):

@@ -109,7 +109,9 @@ class BiLSTMCRFShim(PyTorchShim):
             if parameter.grad is None:
                 continue
             weights = torch2xp(parameter.data)
-            updated, _ = optimizer((self.id, name), weights, torch2xp(parameter.grad), lr_scale=self.lr_scale)
+            # What `nlp.rehearse` passes as an optimizer takes no scale.
+            scale = {"lr_scale": self.lr_scale} if isinstance(optimizer, Optimizer) else {}
+            updated, _ = optimizer((self.id, name), weights, torch2xp(parameter.grad), **scale)
             if updated is not weights:
                 # In place: cuDNN keeps the LSTM's weights in one block, and an alias must not go stale.
                 parameter.data.copy_(xp2torch(updated, device=parameter.device))

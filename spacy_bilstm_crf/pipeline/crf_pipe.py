@@ -16,13 +16,13 @@ from ..errors import Errors
 from ..inference import decode, loss_and_gradient
 from ..tag_scheme import TagScheme, check_label
 from ..types import AllowedTransitions, Annotation, BoolArray, CRFModel, CRFPotentials, IntArray
-from .stored_pipe import StoredPipe
+from .rehearsal import RehearsingPipe
 
 # Enough documents to infer the widths of the layers from.
 _N_SAMPLE_DOCS = 10
 
 
-class CRFPipe(StoredPipe):
+class CRFPipe(RehearsingPipe):
     """A pipe that tags tokens with a linear-chain CRF. Not used directly.
 
     A subclass says what the annotation of a document means as tags (`get_annotation`), which tags a token may have at
@@ -48,6 +48,7 @@ class CRFPipe(StoredPipe):
         self.tag_scheme = tag_scheme
         self.cfg: dict[str, Any] = {"labels": [], "tag_scheme": tag_scheme.name, **cfg}
         self._allowed: tuple[tuple[str, ...], AllowedTransitions] | None = None
+        self._untrained_labels: set[str] = set()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -163,6 +164,7 @@ class CRFPipe(StoredPipe):
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.update")
         self._require_weights()
+        self._untrained_labels.clear()
         return super().update(examples, drop=drop, sgd=sgd, losses=losses)
 
     def get_loss(self, examples: Iterable[Example], scores: CRFPotentials) -> tuple[float, CRFPotentials]:
@@ -224,6 +226,7 @@ class CRFPipe(StoredPipe):
         for node in (self.model, self.model.get_ref("output_layer")):
             node.set_dim("nO", len(self.tags), force=True)
         self.model.initialize(X=docs)
+        self._untrained_labels.clear()
 
     def _find_labels(self, examples: Iterable[Example]) -> list[str]:
         """Collect the labels of the references, sorted."""
@@ -252,6 +255,7 @@ class CRFPipe(StoredPipe):
         self._remember_labels()
         output_layer = self.model.get_ref("output_layer")
         if output_layer.has_dim("nO"):
+            self._untrained_labels.add(label)
             width, n_known = len(self.tag_scheme.prefixes), len(self.cfg["labels"]) - 1
             first_tags = [int(self.tag_scheme.outside) + label * width for label in range(n_known)]
             like = [[first + prefix for first in first_tags] for prefix in range(width)]

@@ -23,6 +23,7 @@ class StoredPipe(TrainablePipe):
     name: str
     tag_scheme: TagScheme
     cfg: dict[str, Any]
+    _untrained_labels: set[str]
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Serialize the pipe.
@@ -87,6 +88,7 @@ class StoredPipe(TrainablePipe):
 
     def _check_loaded(self, exclude: Iterable[str]) -> None:
         self._remember_labels()
+        self._untrained_labels.clear()
         nO = self.model.get_ref("output_layer").maybe_get_dim("nO")
         n_tags = len(self.tag_scheme.tags(self.cfg["labels"]))
         if not {"cfg", "model"} & set(exclude) and nO is not None and nO != n_tags:
