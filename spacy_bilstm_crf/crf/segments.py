@@ -97,10 +97,14 @@ def segment_log_prob_any_tags(
         n_active = int((sizes > step).sum())
         active = Segments(*(part[:n_active] for part in segments))
         tokens = earliest[:n_active] + step
-        begun = lattice.enter(active, tokens).masked_fill_((tokens > active.starts).unsqueeze(1), _NEVER)
-        inside = torch.logaddexp(begun, lattice.go_on(active, tokens, inside[:n_active]))
-        left = lattice.leave(active, tokens + 1, inside).masked_fill_(tokens + 1 < active.ends, _NEVER)
-        scores[:n_active] = torch.logaddexp(scores[:n_active], left)
+        inside = lattice.go_on(active, tokens, inside[:n_active])
+        begins = (tokens <= active.starts).nonzero().squeeze(1)
+        if len(begins):
+            inside[begins] = torch.logaddexp(inside[begins], lattice.enter(active.select(begins), tokens[begins]))
+        ends = (tokens + 1 >= active.ends).nonzero().squeeze(1)
+        if len(ends):
+            left = lattice.leave(active.select(ends), tokens[ends] + 1, inside[ends])
+            scores[ends] = torch.logaddexp(scores[ends], left)
     result = torch.empty_like(scores)
     result[order] = scores - lattice.log_z[segments.docs]
     return result.clamp_(max=0.0)
