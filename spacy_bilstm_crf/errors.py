@@ -107,6 +107,22 @@ class Errors:
         "spans_threshold must be greater than 0, or None."
     )
     CRF322 = "[CRF322] The number of paths was {n}. Expected at least 1: ask for one path or more."
+    CRF330 = (
+        "[CRF330] doc.user_data['{key}'] of a reference must hold pairs of an offset in its text (of {length} "
+        "characters) and whether a word begins there, but is {value}. Give a list such as [[2, true], [3, false]]."
+    )
+    CRF331 = (
+        "[CRF331] doc.user_data['{key}'] of a reference holds offsets in its text '{reference}', but the predicted "
+        "document reads '{predicted}'. Give both the same text."
+    )
+    CRF332 = (
+        "[CRF332] The component '{name}' was to be given the label {label}, but words have no labels. Initialize it "
+        "with segmented text instead."
+    )
+    CRF333 = (
+        "[CRF333] The component '{name}' makes new Docs, it cannot set words on the Docs that it reads. Call the "
+        "component, its pipe() or its make_words(docs, predictions), and go on with the Docs that these return."
+    )
     CRF400 = "[CRF400] The option {name} of the reader is {value}. Expected {expected}."
     CRF401 = (
         "[CRF401] {path}:{line}: the file cannot be read as {encoding} ({error}). Give the encoding in which it is "
@@ -162,6 +178,16 @@ class Warnings:
         "[CRF351] {n_tags} single tags of a batch for the component '{name}' have a label it does not know, or contradict "
         "the tags around them so that no tag path has them. They are read as missing annotation. Check the tags and "
         "their scheme; this is said once."
+    )
+    CRF352 = (
+        "[CRF352] {n_borders} word borders of a batch for the component '{name}' fall inside of a token, a number, a "
+        "word in Latin letters or the like, where no word can begin. They cannot be learnt. Check the corpus and the "
+        "tokenizer; this is said once."
+    )
+    CRF353 = (
+        "[CRF353] The documents that the component '{name}' is to segment have the words of the references as tokens "
+        "already. Use a tokenizer that gives characters, and make references with `spaces`, e.g. "
+        "Doc(vocab, words=words, spaces=[False] * len(words)) for text without spaces."
     )
     CRF450 = (
         "[CRF450] {path}: {n_long} of {n_sents} sentences are longer than {max_tokens} tokens (the longest has "

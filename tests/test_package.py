@@ -31,15 +31,17 @@ MAY_IMPORT = {
     "crf": {"errors"},
     "network": {"errors", "batching"},
     "types": {"errors"},
-    "layers": {"errors", "threads", "batching", "network", "types"},
+    "layers": {"errors", "threads", "batching", "network", "types", "characters"},
     "architectures": {"errors", "types", "layers"},
     "inference": {"errors", "threads", "batching", "crf", "types"},
     "objectives": {"errors", "batching", "crf", "types", "inference"},
     "probabilities": {"errors", "batching", "crf", "types", "inference"},
     "readers": {"errors", "types"},
+    "characters": {"errors"},
+    "tokenizers": {"errors", "characters"},
     "scorers": {"errors", "tag_scheme", "types"},
     "formats": {"errors", "tag_scheme", "types"},
-    "pipeline": {"errors", "tag_scheme", "types", "inference", "objectives", "probabilities", "scorers"},
+    "pipeline": {"errors", "tag_scheme", "types", "characters", "inference", "objectives", "probabilities", "scorers"},
     "report": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline"},
     "cli": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline", "report"},
 }
@@ -52,6 +54,7 @@ MAY_IMPORT_LIBRARIES = {
     "crf": {"torch"},
     "network": {"torch"},
     "types": {"numpy", "spacy", "thinc"},
+    "characters": {"numpy"},
 }
 MAY_NOT_IMPORT = {
     "pipeline": {"torch"},

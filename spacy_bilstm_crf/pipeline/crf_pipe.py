@@ -225,6 +225,10 @@ class CRFPipe(RehearsingPipe):
             raise ValueError(Errors.CRF302.format(name=self.name))
         for node in (self.model, self.model.get_ref("output_layer")):
             node.set_dim("nO", len(self.tags), force=True)
+        for node in self.model.walk():
+            # An embedding with a list of what it knows makes it from all the training data.
+            if "learn_vocabulary" in node.attrs:
+                node.attrs["learn_vocabulary"](node, (eg.predicted for eg in get_examples()))
         self.model.initialize(X=docs)
         self._untrained_labels.clear()
 

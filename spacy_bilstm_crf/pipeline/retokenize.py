@@ -1,0 +1,92 @@
+"""Documents with other tokens: those of a document, put together into words.
+
+spaCy's retokenizer changes a Doc in place, one merge after another, and leaves span groups behind. Here a new Doc is
+made, in time linear in its length, and everything that hangs on the old one is moved over.
+"""
+
+from typing import Any
+
+import numpy
+from spacy.attrs import ENT_ID, ENT_IOB, ENT_KB_ID, ENT_TYPE, IDX, LENGTH, SENT_START, SPACY
+from spacy.tokens import Doc, Span, SpanGroup
+from thinc.backends import get_array_ops
+
+from ..types import IntArray
+
+_KEPT_ATTRS = [ENT_IOB, ENT_TYPE, ENT_KB_ID, ENT_ID, SENT_START]
+_EXTENSION = "._."
+
+
+def merge_tokens(doc: Doc, starts: IntArray) -> Doc:
+    """Make a document whose tokens are runs of another document's tokens.
+
+    The text is the same to the last character. A word has the entity and sentence annotation of its first token, and
+    the mean of its rows of `tensor`. Spans, in span groups and with the values of their extension attributes, grow to
+    the words that they touch. Other annotation of tokens (tags, lemmas, ...) was about characters and is not kept.
+
+    doc (Doc): The document. It is left as it is.
+    starts (IntArray): Index of the first token of each word, the first being 0.
+        (n_words,) int64
+    RETURNS (Doc): The new document.
+    """
+    text = doc.text
+    columns = doc.to_array([IDX, LENGTH, SPACY]).astype("int64")
+    last = numpy.append(starts[1:], len(doc))[: len(starts)] - 1
+    bounds = zip(columns[starts, 0].tolist(), (columns[last, 0] + columns[last, 1]).tolist(), strict=True)
+    words = [text[start:end] for start, end in bounds]
+    new = Doc(doc.vocab, words=words, spaces=(columns[last, 2] != 0).tolist(), user_data=dict(doc.user_data))
+    _move_document(doc, new, starts)
+    kept = doc.to_array(_KEPT_ATTRS)[starts]
+    if kept.any():
+        new.from_array(_KEPT_ATTRS, kept)
+    if len(doc.spans) or any(_is_span_key(key) for key in doc.user_data):
+        word_of = numpy.searchsorted(starts, numpy.arange(len(doc)), side="right") - 1  # (n_tokens,)
+        _move_spans(doc, new, word_of.tolist())
+        _move_span_extensions(doc, new)
+    return new
+
+
+def _move_document(doc: Doc, new: Doc, starts: IntArray) -> None:
+    new.cats = doc.cats
+    new.sentiment = doc.sentiment
+    new.has_unknown_spaces = doc.has_unknown_spaces
+    new.noun_chunks_iterator = doc.noun_chunks_iterator
+    new.user_hooks = doc.user_hooks
+    new.user_token_hooks = doc.user_token_hooks
+    new.user_span_hooks = doc.user_span_hooks
+    # What `nlp.pipe(as_tuples=True)` gives back.
+    new._context = doc._context
+    if doc.tensor.size and len(doc.tensor) == len(doc):
+        ops = get_array_ops(doc.tensor)
+        lengths = numpy.diff(starts, append=len(doc))
+        new.tensor = ops.reduce_mean(doc.tensor, ops.asarray1i(lengths))
+
+
+def _move_spans(doc: Doc, new: Doc, word_of: list[int]) -> None:
+    ends = [*word_of, len(new)]
+    for key, group in doc.spans.items():
+        spans = [
+            Span(
+                new,
+                ends[span.start],
+                ends[span.end - 1] + 1 if len(span) else ends[span.start],
+                label=span.label,
+                kb_id=span.kb_id,
+                span_id=span.id,
+            )
+            for span in group
+        ]
+        new.spans[key] = SpanGroup(new, name=group.name, attrs=group.attrs, spans=spans)
+
+
+def _is_span_key(key: Any) -> bool:
+    # spaCy keeps the values of a Span's extension attributes by its first and last character.
+    return isinstance(key, tuple) and len(key) == 4 and key[0] == _EXTENSION and None not in key[2:]
+
+
+def _move_span_extensions(doc: Doc, new: Doc) -> None:
+    for key in list(filter(_is_span_key, doc.user_data)):
+        span = new.char_span(*key[2:], alignment_mode="expand")
+        if span is not None and (span.start_char, span.end_char) != key[2:]:
+            value = new.user_data.pop(key)
+            new.user_data.setdefault((*key[:2], span.start_char, span.end_char), value)
