@@ -99,8 +99,8 @@ class Errors:
         "leave it out: nlp.rehearse(..., exclude=['{name}'])."
     )
     CRF320 = (
-        "[CRF320] The extension attribute Span._.{name} exists already and cannot hold a value: it has a getter or is a "
-        "method. Give another name as prob_attr, or None if no probabilities are wanted."
+        "[CRF320] The extension attribute {of}._.{name} exists already and cannot hold a value: it has a getter or is "
+        "a method. Give another name as prob_attr, or None if no probabilities are wanted."
     )
     CRF321 = (
         "[CRF321] The setting {setting} of the component '{name}' is {value}. Expected a probability between 0 and 1; "

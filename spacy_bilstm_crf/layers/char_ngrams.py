@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import numpy
 from spacy.attrs import ORTH
-from spacy.strings import hash_string
+from spacy.strings import get_string_id
 from spacy.tokens import Doc
 from spacy.util import minibatch
 from thinc.api import Model
@@ -126,7 +126,7 @@ def forward(
             first = last
         return []
 
-    return cast(list[Floats2d], model.ops.unflatten(X, lengths)), backprop
+    return model.ops.unflatten(cast(Floats2d, X), cast(Ints1d, lengths)), backprop
 
 
 def _find_vectors(model: EmbedModel, characters: _Characters, is_train: bool) -> list[tuple[str, Ints1d]]:
@@ -141,7 +141,7 @@ def _find_vectors(model: EmbedModel, characters: _Characters, is_train: bool) ->
         ("pairs", pairs[characters.rows]),
         ("classes", characters.contexts),
     ]
-    return [(name, model.ops.asarray1i(index)) for name, index in columns]
+    return [(name, model.ops.asarray1i(cast(Ints1d, index))) for name, index in columns]
 
 
 def _look_up(known: KeyArray, keys: KeyArray) -> IntArray:
@@ -177,4 +177,4 @@ def _read_form(text: str) -> tuple[int, int]:
     kind = character_class(text[0])
     if len(text) > 1:
         text = "9" * min(len(text), _MAX_DIGITS) if kind == DIGIT else text.lower()
-    return hash_string(text), kind
+    return get_string_id(text), kind

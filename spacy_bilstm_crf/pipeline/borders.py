@@ -144,7 +144,7 @@ def _lengths(docs: Sequence[Doc]) -> IntArray:
     return numpy.fromiter(map(len, docs), dtype="int64", count=len(docs))
 
 
-def _columns(docs: Sequence[Doc], attrs: list[int]) -> tuple[IntArray, ...]:
+def _columns(docs: Sequence[Doc], attrs: list[int | str]) -> tuple[IntArray, ...]:
     # Hashes lose their value as int64, but remain 0 or not.
     arrays = [doc.to_array(attrs).astype("int64") for doc in docs]
     columns = numpy.concatenate(arrays) if arrays else numpy.zeros((0, len(attrs)), dtype="int64")

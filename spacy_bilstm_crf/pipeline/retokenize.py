@@ -36,7 +36,7 @@ def merge_tokens(doc: Doc, starts: IntArray) -> Doc:
     words = [text[start:end] for start, end in bounds]
     new = Doc(doc.vocab, words=words, spaces=(columns[last, 2] != 0).tolist(), user_data=dict(doc.user_data))
     _move_document(doc, new, starts)
-    kept = doc.to_array(_KEPT_ATTRS)[starts]
+    kept: Any = doc.to_array(_KEPT_ATTRS)[starts]
     if kept.any():
         new.from_array(_KEPT_ATTRS, kept)
     if len(doc.spans) or any(_is_span_key(key) for key in doc.user_data):
@@ -46,14 +46,14 @@ def merge_tokens(doc: Doc, starts: IntArray) -> Doc:
     return new
 
 
-def _move_document(doc: Doc, new: Doc, starts: IntArray) -> None:
-    new.cats = doc.cats
+def _move_document(doc: Any, new: Any, starts: IntArray) -> None:
+    new.cats = dict(doc.cats)
     new.sentiment = doc.sentiment
     new.has_unknown_spaces = doc.has_unknown_spaces
     new.noun_chunks_iterator = doc.noun_chunks_iterator
-    new.user_hooks = doc.user_hooks
-    new.user_token_hooks = doc.user_token_hooks
-    new.user_span_hooks = doc.user_span_hooks
+    new.user_hooks = dict(doc.user_hooks)
+    new.user_token_hooks = dict(doc.user_token_hooks)
+    new.user_span_hooks = dict(doc.user_span_hooks)
     # What `nlp.pipe(as_tuples=True)` gives back.
     new._context = doc._context
     if doc.tensor.size and len(doc.tensor) == len(doc):
@@ -85,8 +85,9 @@ def _is_span_key(key: Any) -> bool:
 
 
 def _move_span_extensions(doc: Doc, new: Doc) -> None:
-    for key in list(filter(_is_span_key, doc.user_data)):
-        span = new.char_span(*key[2:], alignment_mode="expand")
-        if span is not None and (span.start_char, span.end_char) != key[2:]:
-            value = new.user_data.pop(key)
-            new.user_data.setdefault((*key[:2], span.start_char, span.end_char), value)
+    user_data: dict[Any, Any] = new.user_data
+    for key in list(filter(_is_span_key, user_data)):
+        mark, name, start, end = key
+        span = new.char_span(start, end, alignment_mode="expand")
+        if span is not None and (span.start_char, span.end_char) != (start, end):
+            user_data.setdefault((mark, name, span.start_char, span.end_char), user_data.pop(key))

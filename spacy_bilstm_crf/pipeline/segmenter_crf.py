@@ -3,21 +3,26 @@
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
+from spacy.attrs import IDX
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Config
 
 from ..errors import Errors, Warnings
+from ..probabilities import Distribution, allowed_log_probs
 from ..tag_scheme import TagScheme
-from ..types import Annotation, BoolArray, CRFModel, IntArray
+from ..types import Annotation, BoolArray, CRFModel, FloatArray, IntArray
 from .borders import preset_borders, text_borders
 from .crf_pipe import CRFPipe
+from .extensions import register_extensions
 from .gold_words import read_gold_words
 from .retokenize import merge_tokens
+from .word_batch import Segmentation, WordBatch
 
 DEFAULT_CONFIG = """
 [model]
@@ -41,12 +46,13 @@ WORDS_KEY = "preset_words"
     default_config={
         "model": DEFAULT_MODEL,
         "words_key": WORDS_KEY,
+        "prob_attr": None,
         "scorer": {"@scorers": "spacy-bilstm-crf.segmentation_scorer.v1"},
     },
     default_score_weights={"token_f": 1.0, "token_p": 0.0, "token_r": 0.0, "token_acc": 0.0, "token_oov_r": 0.0},
 )
 def make_segmenter_crf(
-    nlp: Language, name: str, model: CRFModel, words_key: str | None, scorer: Callable | None
+    nlp: Language, name: str, model: CRFModel, words_key: str | None, prob_attr: str | None, scorer: Callable | None
 ) -> "SegmenterCRF":
     """Make a BiLSTM-CRF word segmenter.
 
@@ -54,10 +60,12 @@ def make_segmenter_crf(
     name (str): The name of the component.
     model (Model): From documents of characters to `CRFPotentials`.
     words_key (str | None): Where `doc.spans` holds words that are known beforehand.
+    prob_attr (str | None): Name of the extension attribute of tokens for the probability of a word. None for none.
     scorer (Callable | None): The scoring method.
     RETURNS (SegmenterCRF): The pipe.
+    RAISES (ValueError): CRF320 if the attribute's name is taken.
     """
-    return SegmenterCRF(nlp.vocab, model, name, words_key=words_key, scorer=scorer)
+    return SegmenterCRF(nlp.vocab, model, name, words_key=words_key, prob_attr=prob_attr, scorer=scorer)
 
 
 @dataclass
@@ -66,9 +74,12 @@ class WordPredictions:
 
     starts (list[IntArray]): For each document, the index of the first token of each word.
         (n_words,) int64
+    probabilities (list[FloatArray] | None): For each document, the probability of each word.
+        (n_words,) float64
     """
 
     starts: list[IntArray]
+    probabilities: list[FloatArray] | None = None
 
 
 class SegmenterCRF(CRFPipe):
@@ -85,6 +96,7 @@ class SegmenterCRF(CRFPipe):
         name: str = "segmenter_crf",
         *,
         words_key: str | None = WORDS_KEY,
+        prob_attr: str | None = None,
         scorer: Callable | None = None,
     ) -> None:
         """Make the pipe.
@@ -93,10 +105,13 @@ class SegmenterCRF(CRFPipe):
         model (Model): From documents of characters to `CRFPotentials`.
         name (str): The name of the component, also used for its losses.
         words_key (str | None): Where `doc.spans` holds words that are known beforehand.
+        prob_attr (str | None): Name of the extension attribute of tokens for the probability of a word.
         scorer (Callable | None): The scoring method.
         """
-        scheme = TagScheme("BMES", outside=False)
-        super().__init__(vocab, model, name, tag_scheme=scheme, scorer=scorer, words_key=words_key, known_words=[])
+        cfg: dict[str, Any] = {"words_key": words_key, "prob_attr": prob_attr, "known_words": []}
+        super().__init__(vocab, model, name, tag_scheme=TagScheme("BMES", outside=False), scorer=scorer, **cfg)
+        if prob_attr is not None:
+            register_extensions(prob_attr, of=Token)
         self.cfg["labels"] = [""]
         self.n_lost_borders = 0
 
@@ -144,11 +159,46 @@ class SegmenterCRF(CRFPipe):
         docs (Iterable[Doc]): The documents.
         RETURNS (WordPredictions): What was found.
         """
+        batch = self.read_batch(list(docs))
+        words = batch.best_words()
+        starts = words.starts_by_doc(batch.distribution.offsets)
+        if self.cfg["prob_attr"] is None:
+            return WordPredictions(starts)
+        splits = numpy.cumsum([len(part) for part in starts])[:-1]
+        return WordPredictions(starts, numpy.split(batch.probabilities(words), splits)[: len(starts)])
+
+    def read_batch(self, docs: list[Doc]) -> WordBatch:
+        """Find the distribution over the tag paths of documents.
+
+        docs (list[Doc]): Documents of characters.
+        RETURNS (WordBatch): The distribution.
+        """
+        self._require_weights()
+        possible = self.get_possible_tags(docs, is_train=False)
+        return WordBatch(self.tag_scheme, Distribution(self.model.predict(docs), self.allowed_transitions, possible))
+
+    def n_best(self, docs: Iterable[Doc], n: int = 5) -> list[list[Segmentation]]:
+        """Find the n most probable segmentations, without changing the documents.
+
+        docs (Iterable[Doc]): Documents of characters.
+        n (int): Number of segmentations.
+        RETURNS (list[list[Segmentation]]): For each document its segmentations, most probable first; fewer than n where
+            there are no more.
+        RAISES (ValueError): CRF322 if n is less than 1.
+        """
         docs = list(docs)
-        lengths = numpy.fromiter(map(len, docs), dtype="int64", count=len(docs))
-        index, starts, _, _ = self.tag_scheme.ids_to_spans(self.predict_tags(docs), lengths)
-        splits = numpy.searchsorted(index, numpy.arange(1, len(docs)))
-        return WordPredictions(numpy.split(starts, splits)[: len(docs)])
+        return self.read_batch(docs).n_best(docs, n)
+
+    def log_prob(self, examples: Iterable[Example]) -> FloatArray:
+        """Compute how probable the words of references are. What is not known of them is left open.
+
+        examples (Iterable[Example]): Documents of characters with references of words.
+        RETURNS (FloatArray): Log probabilities, in nats, at most 0.
+            (n_examples,) float64
+        """
+        examples = list(examples)
+        distribution = self.read_batch([eg.predicted for eg in examples]).distribution
+        return allowed_log_probs(distribution, read_gold_words(examples).borders.possible_tags(self.tag_scheme))
 
     def make_words(self, docs: Iterable[Doc], predictions: WordPredictions) -> list[Doc]:
         """Make the words that were found.
@@ -157,7 +207,14 @@ class SegmenterCRF(CRFPipe):
         predictions (WordPredictions): What `predict` returned for them.
         RETURNS (list[Doc]): Documents of words.
         """
-        return [merge_tokens(doc, starts) for doc, starts in zip(docs, predictions.starts, strict=True)]
+        made = [merge_tokens(doc, starts) for doc, starts in zip(docs, predictions.starts, strict=True)]
+        prob_attr = self.cfg["prob_attr"]
+        if prob_attr is not None and predictions.probabilities is not None:
+            for doc, probabilities in zip(made, predictions.probabilities, strict=True):
+                # What `token._.prob = ...` does, without a Token for each.
+                keys: Any = (("._.", prob_attr, start, None) for start in doc.to_array([IDX]).tolist())
+                doc.user_data.update(zip(keys, probabilities.tolist(), strict=True))
+        return made
 
     def set_annotations(self, docs: Iterable[Doc], scores: WordPredictions) -> None:
         """Refuse: a Doc cannot be given other tokens in place. Use `make_words`.
