@@ -233,7 +233,7 @@ def test_everything_public_is_documented(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_docstrings_name_every_argument_that_they_describe(path):
     for name, node in get_definitions(TREES[path]):
-        described = set(re.findall(r"^(\w+) \(.+?\): ", ast.get_docstring(node) or "", flags=re.MULTILINE))
+        described = set(re.findall(r"^\*{0,2}(\w+) \(.+?\): ", ast.get_docstring(node) or "", flags=re.MULTILINE))
         if isinstance(node, ast.ClassDef) or not described:
             continue
         args = node.args

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ from weasel.util import load_project_config
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf8")
+NAME = "spacy-bilstm-crf"
+DOCS = "\n".join([README, *(path.read_text(encoding="utf8") for path in sorted(ROOT.glob("docs/*.md")))])
 PROJECT = srsly.read_yaml(ROOT / "project.yml")
 CONFIGS = sorted(ROOT.glob("configs/*.cfg"))
 SENTENCES = [
@@ -44,7 +47,7 @@ def get_block_after(comment: str, language: str) -> str:
 
 def get_tables(comment: str) -> list[list[str]]:
     """Read the rows of the tables that follow a comment, up to the next heading or comment."""
-    text = re.split(r"^(?:#|<!--)", README.split(f"<!-- {comment} -->")[1], flags=re.MULTILINE)[0]
+    text = re.split(r"^(?:#|<!--)", DOCS.split(f"<!-- {comment} -->")[1], flags=re.MULTILINE)[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
     return [row for row in rows if row[0].startswith("`")]
 
@@ -132,14 +135,14 @@ def test_three_lines_move_a_config_from_ner(tmp_path):
 
 
 def get_code_defaults(name: str) -> dict[str, object]:
-    if name == "ner_crf":
+    if name.endswith("_crf"):
         return dict(spacy.blank("en").get_factory_meta(name).default_config)
     parameters = inspect.signature(registry.architectures.get(name)).parameters.values()
     return {parameter.name: parameter.default for parameter in parameters}
 
 
-@pytest.mark.parametrize("name", re.findall(r"<!-- settings: (.+) -->", README))
-def test_the_readmes_settings_are_those_of_the_code(name):
+@pytest.mark.parametrize("name", re.findall(r"<!-- settings: (.+) -->", DOCS))
+def test_the_documented_settings_are_those_of_the_code(name):
     defaults = get_code_defaults(name)
     rows = get_tables(f"settings: {name}")
     assert sorted(setting.strip("`") for setting, *_ in rows) == sorted(defaults)
@@ -149,13 +152,15 @@ def test_the_readmes_settings_are_those_of_the_code(name):
         # What is a layer, or has no default, is described in words.
         if (isinstance(default, dict) and "@architectures" in default) or default is inspect.Parameter.empty:
             continue
-        assert json.loads(shown.strip("`")) == default, setting
+        expected = list(default) if isinstance(default, tuple) else default
+        assert json.loads(shown.strip("`")) == expected, setting
 
 
 def test_every_registered_architecture_and_factory_is_documented():
-    documented = set(re.findall(r"<!-- settings: (.+) -->", README))
+    documented = set(re.findall(r"<!-- settings: (.+) -->", DOCS))
     ours = [name for name in registry.architectures.get_all() if name.startswith("spacy-bilstm-crf.")]
-    assert documented >= {*ours, "ner_crf"}
+    factories = [point.name for point in metadata.entry_points(group="spacy_factories") if point.dist.name == NAME]
+    assert documented == {*ours, *factories}
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!https?:)([^)#]+)\)", README))))
