@@ -91,22 +91,25 @@ def segment_log_prob_any_tags(
     # The longest come first, so that those that go on are always a prefix.
     sizes, order = (latest - earliest).sort(descending=True)
     segments, earliest, latest = segments.select(order), earliest[order], latest[order]
-    scores = lattice.alpha.new_full((len(order),), _NEVER)
     inside = lattice.alpha.new_full((len(order), rules.width), _NEVER)
+    last = []
     for step in range(int(sizes[0]) if len(sizes) else 0):
         n_active = int((sizes > step).sum())
         active = Segments(*(part[:n_active] for part in segments))
         tokens = earliest[:n_active] + step
-        inside = lattice.go_on(active, tokens, inside[:n_active])
+        inside = lattice.go_on(active, tokens, inside[:n_active]) if step else inside
         begins = (tokens <= active.starts).nonzero().squeeze(1)
         if len(begins):
             inside[begins] = torch.logaddexp(inside[begins], lattice.enter(active.select(begins), tokens[begins]))
-        ends = (tokens + 1 >= active.ends).nonzero().squeeze(1)
-        if len(ends):
-            left = lattice.leave(active.select(ends), tokens[ends] + 1, inside[ends])
-            scores[ends] = torch.logaddexp(scores[ends], left)
-    result = torch.empty_like(scores)
-    result[order] = scores - lattice.log_z[segments.docs]
+        rows = (tokens + 1 >= active.ends).nonzero().squeeze(1)
+        last.append((rows, tokens[rows] + 1, inside[rows]))
+    if not last:
+        return lattice.log_z.new_zeros(0)
+    rows, stops, inside = (torch.cat(parts) for parts in zip(*last, strict=True))
+    scores = lattice.alpha.new_full((len(order), int((latest - segments.ends).amax()) + 1), _NEVER)
+    scores[rows, stops - segments.ends[rows]] = lattice.leave(segments.select(rows), stops, inside)
+    result = torch.empty_like(scores[:, 0])
+    result[order] = scores.logsumexp(dim=1) - lattice.log_z[segments.docs]
     return result.clamp_(max=0.0)
 
 

@@ -103,7 +103,7 @@ def make_spans(doc: Doc, entities: Entities, offset: int, place: slice, labels: 
 
 def set_entities(
     docs: Sequence[Doc], found: EntityPredictions, labels: Sequence[str], *, keep_ents: bool, prob_attr: str | None
-) -> None:
+) -> list[list[Span]]:
     """Put entities into `doc.ents`, and their probabilities where Spans keep them.
 
     docs (Sequence[Doc]): The documents.
@@ -111,7 +111,9 @@ def set_entities(
     labels (Sequence[str]): The pipe's labels.
     keep_ents (bool): Whether earlier entities stay.
     prob_attr (str | None): Name of the extension attribute.
+    RETURNS (list[list[Span]]): The Spans that were set on each document.
     """
+    all_spans = []
     places = split_by_doc(found.entities, found.lengths)
     for doc, has_presets, (offset, place) in zip(docs, found.has_presets.tolist(), places, strict=True):
         spans = make_spans(doc, found.entities, offset, place, labels)
@@ -123,21 +125,26 @@ def set_entities(
         if prob_attr is not None and found.probabilities is not None:
             for span, probability in zip(spans, found.probabilities[place].tolist(), strict=True):
                 span._.set(prob_attr, probability)
+        all_spans.append(spans)
+    return all_spans
 
 
 def set_span_groups(
-    docs: Sequence[Doc], spans: ScoredEntities, lengths: IntArray, labels: Sequence[str], key: str
+    docs: Sequence[Doc], found: EntityPredictions, ents: Sequence[list[Span]], labels: Sequence[str], key: str
 ) -> None:
     """Put spans and their scores into `doc.spans`, in the form of spaCy's `spancat`.
 
     docs (Sequence[Doc]): The documents.
-    spans (ScoredEntities): The spans of the batch.
-    lengths (IntArray): Number of tokens of each document.
-        (n_docs,) int64
+    found (EntityPredictions): What was found in them.
+    ents (Sequence[list[Span]]): What was set as entities on each document.
     labels (Sequence[str]): The pipe's labels.
     key (str): The name of the span group.
     """
-    for doc, (offset, place) in zip(docs, split_by_doc(spans.entities, lengths), strict=True):
-        group = SpanGroup(doc, name=key, spans=make_spans(doc, spans.entities, offset, place, labels))
-        group.attrs["scores"] = spans.probabilities[place].astype("float32")
-        doc.spans[key] = group
+    if found.spans is None:
+        return
+    entities, scores = found.spans.entities, found.spans.probabilities.astype("float32")
+    places = split_by_doc(entities, found.lengths)
+    for doc, spans, (offset, place) in zip(docs, ents, places, strict=True):
+        if entities is not found.entities:
+            spans = make_spans(doc, entities, offset, place, labels)
+        doc.spans[key] = SpanGroup(doc, name=key, attrs={"scores": scores[place]}, spans=spans)

@@ -20,7 +20,7 @@ from .crf_pipe import CRFPipe
 from .entity_batch import EntityBatch
 from .entity_output import EntityPredictions, set_entities, set_span_groups
 from .entity_tags import TokenColumns, structural_tags
-from .extensions import PROB_ATTR, register_extensions
+from .extensions import register_extensions
 from .negative import find_span_cases
 from .ner_probabilities import ScoredPath, find_n_best, score_annotation, split_marginals
 from .presets import Presets
@@ -35,14 +35,14 @@ constrained = true
 mixed_precision = false
 
 [model.tok2vec]
-@architectures = "spacy-bilstm-crf.WordFormEmbed.v1"
-
-[model.tok2vec.embed]
-@architectures = "spacy.MultiHashEmbed.v2"
-width = 96
+@architectures = "spacy-bilstm-crf.WordCharEmbed.v1"
+width = 64
 attrs = ["NORM", "PREFIX", "SUFFIX", "SHAPE"]
 rows = [5000, 1000, 2500, 1000]
 include_static_vectors = false
+char_filters = 30
+char_width = 30
+unseen_rate = 0.3
 """
 DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
 
@@ -55,7 +55,7 @@ DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
         "tag_scheme": "BIOES",
         "overwrite": False,
         "incorrect_spans_key": None,
-        "prob_attr": PROB_ATTR,
+        "prob_attr": None,
         "threshold": 0.0,
         "spans_key": None,
         "spans_threshold": None,
@@ -120,7 +120,7 @@ class NERCRF(CRFPipe):
         tag_scheme: str = "BIOES",
         overwrite: bool = False,
         incorrect_spans_key: str | None = None,
-        prob_attr: str | None = PROB_ATTR,
+        prob_attr: str | None = None,
         threshold: float = 0.0,
         spans_key: str | None = None,
         spans_threshold: float | None = None,
@@ -247,9 +247,9 @@ class NERCRF(CRFPipe):
         scores (EntityPredictions): What `predict` returned for them.
         """
         docs = list(docs)
-        set_entities(docs, scores, self.labels, keep_ents=not self.cfg["overwrite"], prob_attr=self.cfg["prob_attr"])
-        if scores.spans is not None:
-            set_span_groups(docs, scores.spans, scores.lengths, self.labels, self.cfg["spans_key"])
+        keep_ents, prob_attr = not self.cfg["overwrite"], self.cfg["prob_attr"]
+        ents = set_entities(docs, scores, self.labels, keep_ents=keep_ents, prob_attr=prob_attr)
+        set_span_groups(docs, scores, ents, self.labels, self.cfg["spans_key"])
 
     def get_possible_tags(self, docs: list[Doc], *, is_train: bool) -> BoolArray | None:
         """Tell which tags white space, sentence starts and, at prediction, earlier annotation leave to each token.
