@@ -1,7 +1,10 @@
 """Builders of the registered architectures."""
 
+from collections.abc import Sequence
+
+from spacy.ml.models.tok2vec import MultiHashEmbed
 from spacy.tokens import Doc
-from thinc.api import Model, chain
+from thinc.api import Model, chain, concatenate
 from thinc.types import Floats2d
 
 from .errors import Errors
@@ -10,6 +13,9 @@ from .layers.char_ngrams import CharNgramEmbed
 from .layers.characters import CharCNN
 from .layers.word_form_embed import WordFormEmbed
 from .types import CRFModel, EmbedModel
+
+DEFAULT_ATTRS: tuple[str | int, ...] = ("NORM", "PREFIX", "SUFFIX", "SHAPE")
+DEFAULT_ROWS = (5000, 1000, 2500, 1000)
 
 
 def build_bilstm_crf_v1(
@@ -66,6 +72,40 @@ def build_word_form_embed_v1(embed: EmbedModel, unseen_rate: float = 0.0, cache_
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.
     """
+    return WordFormEmbed(embed, unseen_rate=unseen_rate, cache_size=cache_size)
+
+
+def build_word_char_embed_v1(
+    width: int = 64,
+    attrs: Sequence[str | int] = DEFAULT_ATTRS,
+    rows: Sequence[int] = DEFAULT_ROWS,
+    include_static_vectors: bool = False,
+    char_filters: int = 30,
+    char_width: int = 30,
+    unseen_rate: float = 0.3,
+    cache_size: int = 20000,
+) -> EmbedModel:
+    """Embed words by hashed features and by a convolution over their characters, each word form of a batch once.
+
+    Registered as `spacy-bilstm-crf.WordCharEmbed.v1`. The vector of a word is that of `spacy.MultiHashEmbed.v2` and
+    that of `spacy-bilstm-crf.CharCNN.v1` beside each other.
+
+    width (int): Width of the part that the hashed features, and word vectors, are mixed to.
+    attrs (Sequence[str | int]): The token attributes that are hashed.
+    rows (Sequence[int]): Rows of the table of each.
+    include_static_vectors (bool): Use the pretrained vectors of the vocabulary as well.
+    char_filters (int): Filters of the convolution, the width of the part from characters; 0 for no characters.
+    char_width (int): Width of the vector of a character.
+    unseen_rate (float): Share of tokens that training shows as a word never seen before.
+    cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
+    RETURNS (Model): From documents to one array of word vectors for each.
+    REFERENCE: Ma & Hovy 2016
+    """
+    embed = MultiHashEmbed(
+        width=width, attrs=list(attrs), rows=list(rows), include_static_vectors=include_static_vectors
+    )
+    if char_filters:
+        embed = concatenate(embed, CharCNN(width=char_filters, char_width=char_width))
     return WordFormEmbed(embed, unseen_rate=unseen_rate, cache_size=cache_size)
 
 
