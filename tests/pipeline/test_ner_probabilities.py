@@ -21,7 +21,7 @@ VOCAB = spacy.blank("en").vocab
 SCHEMES = ["BIO", "BIOES", "IO", "BMES"]
 
 
-def make_pipe(scheme="BIOES", labels=("A",), *, seed=0, spread=2.0, constrained=True, **settings):
+def make_pipe(scheme="BIOES", labels=("A",), *, seed=0, spread=2.0, constrained=True, prob_attr="prob", **settings):
     """Make a pipe whose model gives random scores, the same for the same text."""
 
     def forward(model, docs, is_train):
@@ -35,7 +35,7 @@ def make_pipe(scheme="BIOES", labels=("A",), *, seed=0, spread=2.0, constrained=
 
     model = Model("random", forward, dims={"nO": None}, attrs={"constrained": constrained})
     model.set_ref("output_layer", model)
-    pipe = NERCRF(VOCAB, model, tag_scheme=scheme, **settings)
+    pipe = NERCRF(VOCAB, model, tag_scheme=scheme, prob_attr=prob_attr, **settings)
     for label in labels:
         pipe.add_label(label)
     model.set_dim("nO", len(pipe.tags))
@@ -338,7 +338,7 @@ def test_a_temperature_changes_probabilities_but_not_the_best_path():
 
 def test_probabilities_through_the_pipeline(tmp_path):
     nlp = spacy.blank("en")
-    pipe = nlp.add_pipe("ner_crf", config={"spans_key": "sc", "spans_threshold": 0.02})
+    pipe = nlp.add_pipe("ner_crf", config={"prob_attr": "prob", "spans_key": "sc", "spans_threshold": 0.02})
     pipe.add_label("A")
     nlp.initialize()
     texts = ["Anna moved to Lisbon .", "", "Omar works ."] * 3
