@@ -8,10 +8,10 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
+from tiny_segmenters import TOKENIZER
 
 from spacy_bilstm_crf.pipeline.borders import BORDER, JOINED, UNKNOWN, Borders, preset_borders, text_borders
 from spacy_bilstm_crf.tag_scheme import TagScheme
-from tiny_segmenters import TOKENIZER
 
 SCHEME = TagScheme("BMES", outside=False)
 NLP = spacy.blank("xx", config={"nlp": {"tokenizer": TOKENIZER}})

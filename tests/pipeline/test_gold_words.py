@@ -6,10 +6,10 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
+from tiny_segmenters import TOKENIZER, make_words
 
 from spacy_bilstm_crf.pipeline.gold_words import read_gold_words
 from spacy_bilstm_crf.types import BORDERS_KEY
-from tiny_segmenters import TOKENIZER, make_words
 
 NLP = spacy.blank("xx", config={"nlp": {"tokenizer": TOKENIZER}})
 
