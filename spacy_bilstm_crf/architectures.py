@@ -64,15 +64,19 @@ def build_bilstm_crf_v1(
     return model
 
 
-def build_word_form_embed_v1(embed: EmbedModel, unseen_rate: float = 0.0, cache_size: int = 20000) -> EmbedModel:
+def build_word_form_embed_v1(
+    embed: EmbedModel, min_count: int = 1, unseen_rate: float = 0.0, cache_size: int = 20000
+) -> EmbedModel:
     """Embed each word form of a batch once. Registered as `spacy-bilstm-crf.WordFormEmbed.v1`.
 
     embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`.
-    unseen_rate (float): Share of tokens that training shows as a word never seen before.
+    min_count (int): How often a word must occur in the training data to be one of its own; rarer and unseen words are
+        told apart by shape, affixes and characters alone.
+    unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.
     """
-    return WordFormEmbed(embed, unseen_rate=unseen_rate, cache_size=cache_size)
+    return WordFormEmbed(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
 
 
 def build_word_char_embed_v1(
@@ -82,6 +86,7 @@ def build_word_char_embed_v1(
     include_static_vectors: bool = False,
     char_filters: int = 30,
     char_width: int = 30,
+    min_count: int = 2,
     unseen_rate: float = 0.3,
     cache_size: int = 20000,
 ) -> EmbedModel:
@@ -96,7 +101,9 @@ def build_word_char_embed_v1(
     include_static_vectors (bool): Use the pretrained vectors of the vocabulary as well.
     char_filters (int): Filters of the convolution, the width of the part from characters; 0 for no characters.
     char_width (int): Width of the vector of a character.
-    unseen_rate (float): Share of tokens that training shows as a word never seen before.
+    min_count (int): How often a word must occur in the training data to be one of its own; rarer and unseen words are
+        told apart by shape, affixes and characters alone.
+    unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.
     REFERENCE: Ma & Hovy 2016
@@ -106,7 +113,7 @@ def build_word_char_embed_v1(
     )
     if char_filters:
         embed = concatenate(embed, CharCNN(width=char_filters, char_width=char_width))
-    return WordFormEmbed(embed, unseen_rate=unseen_rate, cache_size=cache_size)
+    return WordFormEmbed(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
 
 
 def build_char_cnn_v1(

@@ -5,7 +5,8 @@ alone, so it is computed for the distinct forms and gathered.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy
@@ -21,6 +22,8 @@ from ..types import EmbedModel, IntArray
 KeyArray = NDArray[numpy.uint64]
 # Attributes that say which word it is, and not only what it looks like.
 _IDENTITY_ATTRS = {NORM, LOWER}
+# Stands for the hash of a word that is not known.
+_UNKNOWN_WORD = 1
 
 
 class WordForms:
@@ -163,13 +166,16 @@ def _sample(array: Any) -> bytes:
     return array.ravel()[:: max(1, array.size // 32)].tobytes()
 
 
-def WordFormEmbed(embed: EmbedModel, *, unseen_rate: float = 0.0, cache_size: int = 20000) -> EmbedModel:
+def WordFormEmbed(
+    embed: EmbedModel, *, min_count: int = 1, unseen_rate: float = 0.0, cache_size: int = 20000
+) -> EmbedModel:
     """Run an embedding on the distinct word forms of a batch instead of on every token.
 
     embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`: the vector of a token depends on
         its attributes alone.
-    unseen_rate (float): Share of tokens that training shows as a word never seen before: their NORM and LOWER become
-        random, their shape, affixes and characters stay. Names in new text are mostly such words.
+    min_count (int): How often a word must occur in the training data to be one of its own. All rarer words look alike
+        but for their shape, affixes and characters, and so do words that were never seen.
+    unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction on a CPU; 0 for none.
     RETURNS (Model): From documents to one (n_tokens, nO) array for each.
     """
@@ -179,9 +185,28 @@ def WordFormEmbed(embed: EmbedModel, *, unseen_rate: float = 0.0, cache_size: in
         init=init,
         layers=[embed],
         dims={"nO": embed.maybe_get_dim("nO")},
-        attrs={"cache": WordFormCache(cache_size), "unseen_rate": unseen_rate},
+        attrs={
+            "cache": WordFormCache(cache_size),
+            "min_count": min_count,
+            "unseen_rate": unseen_rate,
+            "known": numpy.zeros(0, dtype="uint64"),
+            "learn_vocabulary": learn_vocabulary,
+        },
         refs={"embed": embed},
     )
+
+
+def learn_vocabulary(model: EmbedModel, docs: Iterable[Doc]) -> None:
+    """List the words that are words of their own.
+
+    model (Model): The layer, before it is initialized.
+    docs (Iterable[Doc]): The documents of the training data.
+    """
+    counts: Counter[int] = Counter()
+    for attr in _IDENTITY_ATTRS & set(read_attrs(list(model.layers[0].walk()))):
+        counts.update(key for doc in docs for key in doc.to_array(attr).tolist())
+    known = sorted(key for key, n_times in counts.items() if n_times >= model.attrs["min_count"])
+    model.attrs["known"] = numpy.array(known, dtype="uint64")
 
 
 def init(model: EmbedModel, X: list[Doc] | None = None, Y: Any = None) -> None:
@@ -207,8 +232,7 @@ def forward(
     attrs = read_attrs(model.attrs["cache"].nodes(model.layers[0]), docs[0].vocab)
     # A single attribute comes as a flat array.
     rows = numpy.concatenate([doc.to_array(attrs).reshape(len(doc), len(attrs)) for doc in docs])  # (n_tokens, n_attrs)
-    if is_train:
-        _hide_words(rows, attrs, model.attrs["unseen_rate"])
+    _hide_words(rows, attrs, model.attrs["known"], model.attrs["unseen_rate"] if is_train else 0.0)
     keys, first, form_of = numpy.unique(hash_rows(rows), return_index=True, return_inverse=True)
     forms = WordForms(docs[0].vocab, attrs, rows[first])
     if is_train:
@@ -229,12 +253,19 @@ def forward(
     return splits, backprop
 
 
-def _hide_words(rows: KeyArray, attrs: list[int], rate: float) -> None:
+def _hide_words(rows: KeyArray, attrs: list[int], known: KeyArray, rate: float) -> None:
+    """Make words that are not known look alike, and others at random."""
     # The global state is what spaCy seeds.
-    hidden = numpy.flatnonzero(numpy.random.random(len(rows)) < rate)  # noqa: NPY002
-    noise = numpy.random.randint(0, 2**63, size=len(hidden), dtype="uint64")  # noqa: NPY002
+    hidden = numpy.random.random(len(rows)) < rate if rate else None  # noqa: NPY002
     for attr in _IDENTITY_ATTRS & set(attrs):
-        rows[hidden, attrs.index(attr)] = noise
+        column = rows[:, attrs.index(attr)]
+        is_unknown = hidden
+        if len(known):
+            place = numpy.searchsorted(known, column).clip(max=len(known) - 1)
+            is_unseen = known[place] != column
+            is_unknown = is_unseen if hidden is None else is_unseen | hidden
+        if is_unknown is not None:
+            column[is_unknown] = _UNKNOWN_WORD
 
 
 def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Floats2d:
@@ -254,17 +285,17 @@ def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Fl
     return vectors
 
 
-def read_attrs(nodes: list[Model], vocab: Vocab) -> list[int]:
+def read_attrs(nodes: list[Model], vocab: Vocab | None = None) -> list[int]:
     """List the token attributes that an embedding reads.
 
     They are the text itself, what word vectors are looked up by, and those of its feature extractors.
 
     nodes (list[Model]): The layers of the embedding.
-    vocab (Vocab): The vocabulary with the word vectors.
+    vocab (Vocab | None): The vocabulary with the word vectors, if there are any.
     RETURNS (list[int]): Attribute IDs, each once.
     """
     columns = [intify_attr(attr) for node in nodes for attr in node.attrs.get("columns", ())]
-    return list(dict.fromkeys([ORTH, getattr(vocab.vectors, "attr", ORTH), *columns]))
+    return list(dict.fromkeys([ORTH, getattr(getattr(vocab, "vectors", None), "attr", ORTH), *columns]))
 
 
 def hash_rows(rows: KeyArray) -> KeyArray:

@@ -42,6 +42,7 @@ rows = [5000, 1000, 2500, 1000]
 include_static_vectors = false
 char_filters = 30
 char_width = 30
+min_count = 2
 unseen_rate = 0.3
 """
 DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
