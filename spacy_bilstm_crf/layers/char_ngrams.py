@@ -20,7 +20,7 @@ from thinc.types import Floats2d, Ints1d
 
 from ..characters import DIGIT, N_CLASSES, character_class
 from ..types import EmbedModel, IntArray
-from .word_form_embed import KeyArray, hash_rows
+from .word_forms import KeyArray, hash_rows
 
 # What stands in front of the first character of a document and behind its last one.
 _BEGIN, _END = 1, 2

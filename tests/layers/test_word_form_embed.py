@@ -15,7 +15,8 @@ from spacy.tokens import Doc
 from spacy.vectors import Vectors
 from thinc.api import Adam
 
-from spacy_bilstm_crf.layers.word_form_embed import WordFormEmbed, cached_forms, hash_rows, read_attrs
+from spacy_bilstm_crf.layers.word_form_embed import WordFormEmbed, cached_forms
+from spacy_bilstm_crf.layers.word_forms import hash_rows, read_attrs
 
 WIDTH = 8
 WORDS = [

@@ -1,0 +1,105 @@
+"""Vectors of word forms that are kept from one batch to the next at prediction."""
+
+import itertools
+from typing import Any
+
+import numpy
+from spacy.vocab import Vocab
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from ..types import EmbedModel
+
+
+class _Generation:
+    """Cached vectors that belong to one state of the weights.
+
+    A slot is claimed by an atomic counter, filled, and only then published in `slots`, so threads share the object
+    without a lock, and a process forked at any moment finds it usable.
+    """
+
+    def __init__(self, weights: list[Any], samples: list[bytes], size: int, width: int) -> None:
+        # Holding the arrays keeps their memory from being used again, so that their ids tell them apart.
+        self.weights = weights
+        self.samples = samples
+        self.slots: dict[int, int] = {}
+        self.vectors = numpy.zeros((size, width), dtype="float32")
+        self.counter = itertools.count()
+
+    def belongs_to(self, weights: list[Any], samples: list[bytes]) -> bool:
+        """Tell whether the vectors were computed with these weights."""
+        return samples == self.samples and list(map(id, weights)) == list(map(id, self.weights))
+
+    def add(self, keys: list[int], vectors: Floats2d) -> bool:
+        """Store vectors. Returns whether there was room for all."""
+        for key, vector in zip(keys, vectors, strict=True):
+            slot = next(self.counter)
+            if slot >= len(self.vectors):
+                return False
+            self.vectors[slot] = vector
+            self.slots[key] = slot
+        return True
+
+
+class WordFormCache:
+    """Vectors of word forms seen at prediction. Never serialized, and empty in a copy.
+
+    size (int): Number of forms to keep. When it is full, it starts anew.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.generation: _Generation | None = None
+        self._nodes: list[Model] = []
+        self._parameters: list[tuple[Model, str]] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "WordFormCache":
+        return WordFormCache(self.size)
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return WordFormCache, (self.size,)
+
+    def clear(self) -> None:
+        """Forget all vectors."""
+        self.generation = None
+
+    def nodes(self, embed: EmbedModel) -> list[Model]:
+        """List the layers of the embedding. A walk takes as long as a short document, so it is done once.
+
+        embed (Model): The embedding.
+        RETURNS (list[Model]): Its layers.
+        """
+        if not self._nodes:
+            nodes = list(embed.walk())
+            self._parameters = [(node, name) for node in nodes for name in node.param_names]
+            self._nodes = nodes
+        return self._nodes
+
+    def weights(self, embed: EmbedModel, vocab: Vocab) -> list[Any]:
+        """List the arrays that the embedding reads.
+
+        embed (Model): The embedding.
+        vocab (Vocab): The vocabulary with the word vectors.
+        RETURNS (list): The arrays.
+        """
+        self.nodes(embed)
+        weights = [node.get_param(name) for node, name in self._parameters if node.has_param(name)]
+        return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
+
+    def generation_for(self, weights: list[Any], width: int) -> _Generation:
+        """Return the vectors that belong to these weights, forgetting those of others.
+
+        weights (list): The arrays the embedding reads.
+        width (int): Width of a vector.
+        RETURNS (_Generation): The cached vectors.
+        """
+        generation = self.generation
+        samples = [_sample(array) for array in weights]
+        if generation is None or not generation.belongs_to(weights, samples):
+            generation = self.generation = _Generation(weights, samples, self.size, width)
+        return generation
+
+
+def _sample(array: Any) -> bytes:
+    # Optimizers write in place. An update reaches every entry of a dense layer, so a few entries give it away.
+    return array.ravel()[:: max(1, array.size // 32)].tobytes()
