@@ -68,6 +68,7 @@ def run(system: str, folder: Path, lang: str, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
         convert(folder, lang, out)
+        (out / "model").mkdir()
         paths = {f"paths.{split}": str(out / f"{split}.spacy") for split in ("train", "dev")}
         start = time.perf_counter()
         nlp = init_nlp(load_config(system, lang, {**paths, "system.seed": seed}))

@@ -77,7 +77,7 @@ def grow_batches(sentences: list[list[str]], runs: int) -> list[dict[str, Any]]:
 def print_rows(rows: list[dict[str, Any]]) -> None:
     """Print rows that have the same keys."""
     table = [[f"{value:,.3g}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
-    wasabi.msg.table(table, header=list(rows[0]), divider=True, aligns="r" * len(rows[0]))
+    wasabi.msg.table(table, header=list(rows[0]), divider=True, aligns=["r"] * len(rows[0]))
 
 
 def main(
