@@ -30,6 +30,9 @@ class Presets:
         label_hashes (Sequence[int]): Hashes of the pipe's labels, in their order.
         RETURNS (Presets): The presets.
         """
+        if not (columns.ent_iob & 1).any():  # neither 1, inside, nor 3, begin
+            none = numpy.zeros(0, dtype="int64")
+            return cls(Entities(none, none, none), numpy.zeros(len(columns.ent_iob), dtype=bool))
         is_blocked = (columns.ent_iob == 3) & (columns.ent_type == 0)
         return cls(read_entities(columns, label_hashes), is_blocked)
 
@@ -98,10 +101,12 @@ class Presets:
         RETURNS (IntArray): Number of tokens of each piece; there are none for documents without tokens.
             (n_segments,) int64
         """
-        is_covered = self.is_covered
-        is_border = columns.is_sent_start.copy()
-        is_border[self.entities.starts] = True
-        is_border[1:] |= is_covered[1:] != is_covered[:-1]
+        is_border = columns.is_sent_start
+        if self.any():
+            is_covered = self.is_covered
+            is_border = is_border.copy()
+            is_border[self.entities.starts] = True
+            is_border[1:] |= is_covered[1:] != is_covered[:-1]
         return numpy.diff(numpy.flatnonzero(is_border), append=len(is_border))
 
     def without_covered(self, entities: Entities) -> Entities:
