@@ -164,6 +164,68 @@ class Errors:
         "[CRF411] {path}: no file with annotated text, as far as names tell. Expected one of the endings {suffixes}. "
         "Give the file itself if it is named otherwise."
     )
+    CRF420 = (
+        "[CRF420] {pattern}: there is no such input. Expected a file, a folder or a glob that finds files with one of the "
+        "endings {suffixes}. Check the path, and put quotes around globs."
+    )
+    CRF421 = (
+        "[CRF421] {path}: what kind of file this is cannot be told from its name. Expected one of the endings {suffixes}. "
+        "Rename the file, or leave it out."
+    )
+    CRF422 = (
+        "[CRF422] {output}: this cannot be used as output folder ({error}). Expected a folder that can be written to, or "
+        "one that can be made: give another path, or change its permissions."
+    )
+    CRF423 = (
+        "[CRF423] {output} holds the output of a run with other settings: {differing}. Give another output folder, go on "
+        "with the settings of that run, or throw its output away with --force."
+    )
+    CRF424 = (
+        "[CRF424] {output} holds shards, but no manifest that says what they were made of ({error}). Give another output "
+        "folder, or throw the shards away with --force."
+    )
+    CRF425 = (
+        "[CRF425] {output}: another run is writing to this folder. Wait until it has finished, or give another folder."
+    )
+    CRF426 = (
+        "[CRF426] {what} needs {library}, which cannot be imported ({error}). Install it with: pip install "
+        "'spacy-bilstm-crf[{extra}]'."
+    )
+    CRF427 = "[CRF427] The line is no JSON object: {error}. Expected one like {{\"text\": \"...\"}}. Correct the line."
+    CRF428 = (
+        "[CRF428] The field '{name}' {found}. Expected a string, or a whole number for an id; the fields are: {names}. "
+        "Name the field with --text-field or --id-field."
+    )
+    CRF429 = "[CRF429] The text is not UTF-8 ({error}). Convert the file to UTF-8."
+    CRF430 = (
+        "[CRF430] The line has {n_bytes} bytes, more than the {max_bytes} within which a text of nlp.max_length characters "
+        "must lie. Cut the text, or raise nlp.max_length of the pipeline."
+    )
+    CRF431 = "[CRF431] {path}: the file cannot be read any further ({error}). Repair the file, and use --retry-errors."
+    CRF432 = (
+        "[CRF432] The pipeline {model} could not be loaded ({error}). Expected the name of an installed package or the "
+        "path of a saved pipeline; give code that it needs with --code."
+    )
+    CRF433 = (
+        "[CRF433] The process that annotated this document ended with {end}, twice. It may need more memory than there "
+        "is: cut the text, or use fewer processes (--n-process)."
+    )
+    CRF434 = (
+        "[CRF434] A worker could not go on ({error}). What was finished is kept. When the cause is removed (is the disk "
+        "full?), give the same command again."
+    )
+    CRF435 = "[CRF435] The option {name} is {value}. Expected {expected}."
+    CRF436 = "[CRF436] There is no column '{column}'. The columns are: {columns}. Name the one that holds it."
+    CRF437 = "[CRF437] The table has columns of the names {names} already, which annotate_batch adds. Rename them first."
+    CRF438 = "[CRF438] The pipeline left this document out. Look for a component or error handler that drops documents."
+    CRF439 = (
+        "[CRF439] Ray has stopped ({error}). What was finished is kept. When the cause is removed, give the same command "
+        "again."
+    )
+    CRF440 = (
+        "[CRF440] Workers keep dying on a part of {path} ({part}; the last ended with {end}). What was finished is kept. "
+        "Is there enough memory for --n-process workers? Give the same command again, with fewer."
+    )
 
 
 class Warnings:

@@ -43,7 +43,8 @@ MAY_IMPORT = {
     "formats": {"errors", "tag_scheme", "types"},
     "pipeline": {"errors", "tag_scheme", "types", "characters", "inference", "objectives", "probabilities", "scorers"},
     "report": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline"},
-    "cli": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline", "report"},
+    "annotate": {"errors", "pipeline"},
+    "cli": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline", "report", "annotate"},
 }
 # What rooms may import beside the standard library. A room that is not here is free, apart from `MAY_NOT_IMPORT`.
 MAY_IMPORT_LIBRARIES = {

@@ -9,11 +9,13 @@ from collections.abc import Callable
 import typer
 from spacy.cli._util import app as spacy_app
 
+from .annotate import annotate_cli
 from .convert import convert_cli
 
 __all__ = ["COMMANDS", "app"]
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "annotate": annotate_cli,
     "convert": convert_cli,
 }
 

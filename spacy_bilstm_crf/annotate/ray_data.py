@@ -1,0 +1,145 @@
+"""The Ray engine: the same slices as rows of a Ray Dataset, one pipeline per actor."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Errors
+from .extras import require
+from .job import InputFile, Job, Slice
+from .reading import describe_error
+from .receipts import Counts
+from .slices import cut_file
+
+if TYPE_CHECKING:
+    import pyarrow
+    import ray.data
+
+
+class SliceAnnotator:
+    """The callable class of the actors: makes the shards of slices."""
+
+    def __init__(self, job: dict[str, Any], gpu_id: int, folder: str) -> None:
+        """Load the pipeline.
+
+        job (dict): The options.
+        gpu_id (int): 0 on a GPU actor, which sees its own GPU only. -1 for none.
+        folder (str): What relative paths are relative to.
+        """
+        from .shards import Annotator
+
+        _enter(folder)
+        self.annotator = Annotator.load(Job.from_dict(job), gpu_id=gpu_id)
+
+    def __call__(self, batch: "pyarrow.Table") -> "pyarrow.Table":
+        """Annotate slices.
+
+        batch (pyarrow.Table): A slice a row, in the column "slice", as JSON.
+        RETURNS (pyarrow.Table): The counts of each, in the column "counts", as JSON.
+        """
+        parts = [Slice(**json.loads(text)) for text in batch.column("slice").to_pylist()]
+        counts = [json.dumps(self.annotator.annotate(part).counts()) for part in parts]
+        return require("pyarrow", "ray", "The Ray engine").table({"counts": counts})
+
+
+def run_on_ray(
+    job: Job, inputs: Sequence[InputFile], finished: set[str], *, n_process: int, use_gpu: bool, address: str | None
+) -> Iterator[Counts]:
+    """Annotate the input with Ray Data.
+
+    job (Job): The options.
+    inputs (Sequence[InputFile]): The input files.
+    finished (set[str]): Names of shards that are there already.
+    n_process (int): Number of actors.
+    use_gpu (bool): Whether each actor gets a GPU.
+    address (str | None): The cluster. None to start one on this machine that ends with this process.
+    YIELDS (Counts): The counts of each finished shard.
+    RAISES (ValueError): CRF439 if Ray stops.
+    """
+    ray = require("ray", "ray", "The Ray engine")
+    require("ray.data", "ray", "The Ray engine")
+    with _cluster(address, n_process):
+        try:
+            results = make_dataset(job, inputs, finished, n_process=n_process, use_gpu=use_gpu)
+            for row in results.iter_rows():
+                yield json.loads(row["counts"])
+        except ray.exceptions.RayError as error:
+            raise ValueError(Errors.CRF439.format(error=_find_cause(error))) from error
+
+
+def make_dataset(
+    job: Job, inputs: Sequence[InputFile], finished: set[str], *, n_process: int, use_gpu: bool
+) -> "ray.data.Dataset":
+    """Describe the work to Ray Data: cut files, spread the slices, annotate them.
+
+    job (Job): The options.
+    inputs (Sequence[InputFile]): The input files.
+    finished (set[str]): Names of shards that are there already.
+    n_process (int): Number of actors.
+    use_gpu (bool): Whether each actor gets a GPU.
+    RETURNS (Dataset): A row a slice, with the counts of its receipt. Nothing is done before it is read.
+    """
+    data = require("ray.data", "ray", "The Ray engine")
+
+    folder = os.getcwd()
+
+    def cut(row: dict[str, Any]) -> list[dict[str, str]]:
+        _enter(folder)
+        parts = cut_file(InputFile(**json.loads(row["source"])), job)
+        return [{"slice": json.dumps(asdict(part))} for part in parts if part.name not in row["finished"]]
+
+    done = sorted(finished)
+    rows = [
+        {"source": json.dumps(asdict(source)), "finished": [name for name in done if name.startswith(prefix)]}
+        for source in inputs
+        for prefix in [Slice(source.index, 0, "", "").name.rpartition("-")[0] + "-"]
+    ]
+    # a block a file, then a block a slice: blocks are what goes to different actors
+    slices = data.from_items(rows, override_num_blocks=max(1, len(rows))).flat_map(cut)
+    slices = slices.repartition(target_num_rows_per_block=1)
+    return slices.map_batches(
+        SliceAnnotator,
+        fn_constructor_kwargs={"job": job.to_dict(), "gpu_id": 0 if use_gpu else -1, "folder": folder},
+        batch_format="pyarrow",
+        batch_size=1,
+        concurrency=n_process,
+        num_cpus=1,
+        num_gpus=1 if use_gpu else 0,
+    )
+
+
+@contextmanager
+def _cluster(address: str | None, n_process: int) -> Iterator[None]:
+    ray = require("ray", "ray", "The Ray engine")
+    context = require("ray.data", "ray", "The Ray engine").DataContext.get_current()
+    shown, context.enable_progress_bars = context.enable_progress_bars, False
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        # One more than the actors take: cutting files needs one too.
+        own = {"num_cpus": n_process + 1, "include_dashboard": False} if address is None else {"address": address}
+        ray.init(log_to_driver=False, logging_level="warning", **own)
+    try:
+        yield
+    finally:
+        context.enable_progress_bars = shown
+        if is_ours:
+            ray.shutdown()
+
+
+def _enter(folder: str) -> None:
+    # Tasks and actors may start elsewhere. On another machine the folder can be missing; whole paths do not need it.
+    with suppress(OSError):
+        os.chdir(folder)
+
+
+def _find_cause(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        text = str(cause)
+        if "[CRF" in text:
+            return text[text.index("[CRF") :].splitlines()[0]
+        cause = cause.__cause__ or getattr(cause, "cause", None)
+    return describe_error(error)
