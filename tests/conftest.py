@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 import spacy
+from hypothesis import settings
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

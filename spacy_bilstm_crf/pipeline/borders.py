@@ -63,6 +63,10 @@ class Borders:
         RETURNS (Annotation): The tag of each token, or the tags that are left to it.
         """
         possible = self.possible_tags(scheme)
+        docs = numpy.repeat(numpy.arange(len(self.lengths)), self.lengths)
+        n_known = numpy.bincount(docs[self.states != UNKNOWN], minlength=len(self.lengths))
+        # Where nothing is known but that a document begins and ends, nothing is to be learnt.
+        possible[((n_known == 1) & (self.lengths > 1))[docs]] = True
         n_left = possible.sum(axis=1)
         tags = numpy.where(n_left == 1, possible.argmax(axis=1), -1)
         is_partial = bool(((n_left > 1) & (n_left < possible.shape[1])).any())

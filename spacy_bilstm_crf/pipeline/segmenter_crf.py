@@ -16,7 +16,7 @@ from thinc.api import Config
 from ..errors import Errors, Warnings
 from ..probabilities import Distribution, allowed_log_probs
 from ..tag_scheme import TagScheme
-from ..types import Annotation, BoolArray, CRFModel, FloatArray, IntArray
+from ..types import BORDERS_KEY, Annotation, BoolArray, CRFModel, FloatArray, IntArray
 from .borders import preset_borders, text_borders
 from .crf_pipe import CRFPipe
 from .extensions import register_extensions
@@ -265,11 +265,13 @@ class SegmenterCRF(CRFPipe):
         """
         validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
         words: set[str] = set()
-        has_words = True
+        is_cut = False
         for example in get_examples():
-            words.update(token.text for token in example.reference)
-            has_words = has_words and len(example.predicted) == len(example.reference)
-        if has_words:
+            # Tokens of a reference with single borders need not be words.
+            has_words = BORDERS_KEY not in example.reference.user_data
+            words.update(token.text for token in example.reference if has_words)
+            is_cut |= len(example.predicted) != len(example.reference)
+        if words and not is_cut:
             warnings.warn(Warnings.CRF353.format(name=self.name), stacklevel=2)
         self.cfg["known_words"] = sorted(words)
         super().initialize(get_examples, nlp=nlp, labels=[])

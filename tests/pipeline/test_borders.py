@@ -57,6 +57,8 @@ def test_annotation_allows_the_same_paths(states):
     allowed = numpy.where(annotation.tags[:, None] >= 0, numpy.arange(4) == annotation.tags[:, None], vague)
     for begins, tags in all_paths(len(states)):
         assert allowed[range(len(tags)), tags].all() == agrees(begins, states)
+    # What is unknown altogether is left open altogether.
+    assert allowed.all() == all(state == UNKNOWN for state in states[1:]) or len(states) == 1
 
 
 @given(STATES, STATES)
