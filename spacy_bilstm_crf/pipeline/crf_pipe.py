@@ -46,7 +46,8 @@ class CRFPipe(RehearsingPipe):
         self.name = name
         self.scorer = scorer
         self.tag_scheme = tag_scheme
-        self.cfg: dict[str, Any] = {"labels": [], "tag_scheme": tag_scheme.name, **cfg}
+        # What the config says is kept beside the settings in use, so that a file shows which were changed by hand.
+        self.cfg: dict[str, Any] = {"labels": [], "tag_scheme": tag_scheme.name, "configured": dict(cfg), **cfg}
         self._allowed: tuple[tuple[str, ...], AllowedTransitions] | None = None
         self._untrained_labels: set[str] = set()
 

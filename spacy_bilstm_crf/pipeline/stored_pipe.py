@@ -78,7 +78,9 @@ class StoredPipe(TrainablePipe):
         cfg = self._read(lambda: dict(read()))
         if cfg.get("tag_scheme", self.tag_scheme.name) != self.tag_scheme.name:
             raise ValueError(Errors.CRF303.format(stored=cfg["tag_scheme"], config=self.tag_scheme.name))
-        self.cfg.update(cfg)
+        # A setting that was never changed by hand comes from the config, where it may have been edited since.
+        stored = cfg.pop("configured", {})
+        self.cfg.update({name: value for name, value in cfg.items() if name not in stored or value != stored[name]})
 
     def _load_model(self, read: Callable[[], bytes]) -> None:
         constrained = self.model.attrs.get("constrained")
