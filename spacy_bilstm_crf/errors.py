@@ -226,6 +226,10 @@ class Errors:
         "[CRF440] Workers keep dying on a part of {path} ({part}; the last ended with {end}). What was finished is kept. "
         "Is there enough memory for --n-process workers? Give the same command again, with fewer."
     )
+    CRF445 = (
+        "[CRF445] {path}: the pipeline has no component {name} with the factory ner_crf; there are: {names}. Give a config "
+        "with such a component, and its name with --component."
+    )
 
 
 class Warnings:

@@ -11,15 +11,19 @@ from spacy.cli._util import app as spacy_app
 
 from .annotate import annotate_cli
 from .convert import convert_cli
+from .debug_data import debug_data_cli
 
 __all__ = ["COMMANDS", "app"]
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "annotate": annotate_cli,
     "convert": convert_cli,
+    "debug-data": debug_data_cli,
 }
+# These take settings of a config as further arguments, as `spacy train` does.
+_SETTINGS = {"debug-data": {"allow_extra_args": True, "ignore_unknown_options": True}}
 
 app = typer.Typer(name="crf", help="Commands for BiLSTM-CRF pipelines.", no_args_is_help=True, rich_markup_mode=None)
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, context_settings=_SETTINGS.get(_name))(_command)
 spacy_app.add_typer(app)
