@@ -1,5 +1,6 @@
 """What a person meets first: the README, the configs and the project, checked against the code."""
 
+import importlib.util
 import inspect
 import json
 import os
@@ -10,6 +11,8 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
 import spacy
@@ -238,6 +241,37 @@ def test_the_readme_lists_the_project():
         (f"`{name}`", ", ".join(f"`{step}`" for step in steps)) for name, steps in PROJECT["workflows"].items()
     ]
     assert rows == [*workflows, *((f"`{command['name']}`", command["help"]) for command in PROJECT["commands"])]
+
+
+def test_the_readmes_picture_shows_the_projects_sentence():
+    svg = ElementTree.parse(ROOT / "docs" / "example.svg").getroot()
+    text = PROJECT["vars"]["text"]
+    assert svg.find("{*}title").text.startswith(f"{text} Entities: ")
+    assert text in README
+    drawn = "".join(element.text for element in svg.findall("{*}text") if not element.get("font-weight"))
+    assert drawn.replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_drawing_holds_all_of_a_text():
+    words = ["Is", "“", "Ana", "&", "Co", "<", "new", ">", "”", "in", "Rome", "?"] * 3
+    spaces = [True, False, True, True, True, False, False, False, True, True, False, True] * 3
+    tags = ["O", "O", "B-ORG", "I-ORG", "I-ORG", "O", "O", "O", "O", "O", "B-CITY", "O"] * 3
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, words=words, spaces=spaces, ents=tags)
+    svg = ElementTree.fromstring(load_script("draw_entities").draw(doc))
+    texts = [element.text for element in svg.findall("{*}text")]
+    assert "".join(texts).replace(" ", "").count("ORG") == texts.count("ORG") == 3
+    drawn = "".join(text for text in texts if text not in ("ORG", "CITY"))
+    assert drawn.replace(" ", "") == doc.text.replace(" ", "")
+    right_edges = [float(element.get("x")) + float(element.get("textLength")) for element in svg.findall("{*}text")]
+    assert max(right_edges) <= float(svg.get("viewBox").split()[2])
+
+
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def copy_project(path: Path) -> Path:
