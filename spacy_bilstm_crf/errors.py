@@ -151,8 +151,8 @@ class Errors:
         "(--format)."
     )
     CRF407 = (
-        "[CRF407] {path}:{line}: expected a JSON object with a text, such as {{\"text\": \"...\", \"entities\": "
-        "[[0, 4, \"ORG\"]]}}, found {found}. Correct the line, or give another format (--format)."
+        '[CRF407] {path}:{line}: expected a JSON object with a text, such as {{"text": "...", "entities": '
+        '[[0, 4, "ORG"]]}}, found {found}. Correct the line, or give another format (--format).'
     )
     CRF408 = "[CRF408] {path}: there are no tokens in this file. Give a file with annotated text."
     CRF409 = "[CRF409] These files exist already: {paths}. Write to another place, or overwrite them with --force."
@@ -191,7 +191,7 @@ class Errors:
         "[CRF426] {what} needs {library}, which cannot be imported ({error}). Install it with: pip install "
         "'spacy-bilstm-crf[{extra}]'."
     )
-    CRF427 = "[CRF427] The line is no JSON object: {error}. Expected one like {{\"text\": \"...\"}}. Correct the line."
+    CRF427 = '[CRF427] The line is no JSON object: {error}. Expected one like {{"text": "..."}}. Correct the line.'
     CRF428 = (
         "[CRF428] The field '{name}' {found}. Expected a string, or a whole number for an id; the fields are: {names}. "
         "Name the field with --text-field or --id-field."
@@ -216,7 +216,9 @@ class Errors:
     )
     CRF435 = "[CRF435] The option {name} is {value}. Expected {expected}."
     CRF436 = "[CRF436] There is no column '{column}'. The columns are: {columns}. Name the one that holds it."
-    CRF437 = "[CRF437] The table has columns of the names {names} already, which annotate_batch adds. Rename them first."
+    CRF437 = (
+        "[CRF437] The table has columns of the names {names} already, which annotate_batch adds. Rename them first."
+    )
     CRF438 = "[CRF438] The pipeline left this document out. Look for a component or error handler that drops documents."
     CRF439 = (
         "[CRF439] Ray has stopped ({error}). What was finished is kept. When the cause is removed, give the same command "
@@ -229,6 +231,24 @@ class Errors:
     CRF445 = (
         "[CRF445] {path}: the pipeline has no component {name} with the factory ner_crf; there are: {names}. Give a config "
         "with such a component, and its name with --component."
+    )
+    CRF470 = (
+        "[CRF470] The pipeline has no single component ner_crf that is called {name}. Its components of this kind: "
+        "{names}. Choose one of them with --component, or give another pipeline."
+    )
+    CRF471 = "[CRF471] {path} exists already. Give another place, or overwrite it with --force."
+    CRF472 = (
+        "[CRF472] The model predicts {n_entities} entities on annotated text of {path}. Expected at least {least}: give "
+        "more annotated text that it was not trained on."
+    )
+    CRF473 = (
+        "[CRF473] {path}:{line}: {found}. Expected {expected}: repair the line, or name the field with --text-field."
+    )
+    CRF474 = "[CRF474] There is no text in {path}. Give a file with a text on each line."
+    CRF475 = "[CRF475] The text has no tokens. Give a sentence of at least one word."
+    CRF476 = "[CRF476] Texts cannot be ranked by {by}. Expected one of {expected}: give one of these with --by."
+    CRF477 = (
+        "[CRF477] The report needs {package} ({error}). Install what it needs: pip install 'spacy-bilstm-crf[report]'."
     )
 
 

@@ -10,15 +10,19 @@ import typer
 from spacy.cli._util import app as spacy_app
 
 from .annotate import annotate_cli
+from .calibrate import calibrate_cli
 from .convert import convert_cli
 from .debug_data import debug_data_cli
+from .rank import rank_cli
 
 __all__ = ["COMMANDS", "app"]
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "annotate": annotate_cli,
+    "calibrate": calibrate_cli,
     "convert": convert_cli,
     "debug-data": debug_data_cli,
+    "rank": rank_cli,
 }
 # These take settings of a config as further arguments, as `spacy train` does.
 _SETTINGS = {"debug-data": {"allow_extra_args": True, "ignore_unknown_options": True}}
