@@ -108,8 +108,9 @@ class SegmenterCRF(CRFPipe):
         prob_attr (str | None): Name of the extension attribute of tokens for the probability of a word.
         scorer (Callable | None): The scoring method.
         """
-        cfg: dict[str, Any] = {"words_key": words_key, "prob_attr": prob_attr, "known_words": []}
+        cfg: dict[str, Any] = {"words_key": words_key, "prob_attr": prob_attr}
         super().__init__(vocab, model, name, tag_scheme=TagScheme("BMES", outside=False), scorer=scorer, **cfg)
+        self.cfg["known_words"] = []
         if prob_attr is not None:
             register_extensions(prob_attr, of=Token)
         self.cfg["labels"] = [""]
