@@ -87,8 +87,8 @@ def _expand(pattern: str) -> Iterator[tuple[str, int, bool]]:
     is_folder = os.path.isdir(pattern)
     matches = Path(pattern).rglob("*") if is_folder else map(Path, glob.iglob(pattern, recursive=True))
     for path in sorted(matches):
-        is_hidden = any(part.startswith(".") for part in path.relative_to(pattern).parts) if is_folder else False
-        if path.is_file() and not is_hidden:
+        is_meant = not is_folder or not _is_hidden(path.relative_to(pattern).as_posix())
+        if path.is_file() and is_meant:
             yield path.as_posix(), path.stat().st_size, not is_folder
 
 
@@ -103,9 +103,15 @@ def _expand_url(pattern: str) -> Iterator[tuple[str, int, bool]]:
         return
     selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
     for entry in sorted(file_system.get_file_info(selector), key=lambda entry: entry.path):
-        url = base.rstrip("/") + "/" + entry.path[len(path) :].lstrip("/")
-        if entry.type == fs.FileType.File and (magic is None or _matches(url, pattern)):
+        name = entry.path[len(path) :].lstrip("/")
+        url = f"{base.rstrip('/')}/{name}"
+        is_meant = (magic is None or _matches(url, pattern)) and ("/." in pattern or not _is_hidden(name))
+        if entry.type == fs.FileType.File and is_meant:
             yield url, entry.size, magic is not None
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _matches(url: str, pattern: str) -> bool:
