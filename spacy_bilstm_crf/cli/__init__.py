@@ -14,6 +14,7 @@ from .calibrate import calibrate_cli
 from .convert import convert_cli
 from .debug_data import debug_data_cli
 from .rank import rank_cli
+from .report import report_cli
 
 __all__ = ["COMMANDS", "app"]
 
@@ -23,6 +24,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert_cli,
     "debug-data": debug_data_cli,
     "rank": rank_cli,
+    "report": report_cli,
 }
 # These take settings of a config as further arguments, as `spacy train` does.
 _SETTINGS = {"debug-data": {"allow_extra_args": True, "ignore_unknown_options": True}}

@@ -57,12 +57,15 @@ class ScoredDoc:
 
     text (str): The text.
     gold (list[Gold]): The gold entities, in order.
+    gold_probs (list[float | None]): The probability that the model gives each; None if it does not fit the tokens or
+        the labels.
     predicted (list[Predicted]): The predicted ones, in order, whatever the threshold.
     unknown (list[tuple[int, int]]): Stretches of characters whose annotation is missing.
     """
 
     text: str
     gold: list[Gold] = field(default_factory=list)
+    gold_probs: list[float | None] = field(default_factory=list)
     predicted: list[Predicted] = field(default_factory=list)
     unknown: list[tuple[int, int]] = field(default_factory=list)
 
@@ -139,6 +142,7 @@ def read_scored_docs(scored: ScoredBatch, labels: Sequence[str]) -> list[ScoredD
     found = scored.batch.score(scored.entities)
     has_presets = len(scored.batch.presets.entities) > 0
     places = split_by_doc(found.entities, scored.batch.columns.lengths)
+    gold_probs = _score_gold(scored, labels)
     docs = []
     for example, (offset, place) in zip(scored.examples, places, strict=True):
         doc = example.predicted
@@ -146,9 +150,9 @@ def read_scored_docs(scored: ScoredBatch, labels: Sequence[str]) -> list[ScoredD
         if has_presets:
             predicted += [Predicted(ent.start_char, ent.end_char, ent.label_, None) for ent in doc.ents]
         gold = [Gold(ent.start_char, ent.end_char, ent.label_) for ent in example.reference.ents]
-        docs.append(
-            ScoredDoc(doc.text, gold, sorted(predicted, key=lambda ent: ent[:3]), _find_unknown(example.reference))
-        )
+        probs = [next(gold_probs) for _ in gold]
+        predicted.sort(key=lambda ent: ent[:3])
+        docs.append(ScoredDoc(doc.text, gold, probs, predicted, _find_unknown(example.reference)))
     return docs
 
 
@@ -160,6 +164,23 @@ def _read_predicted(
     for start, end, label, prob in zip(*(column.tolist() for column in columns), strict=True):
         last = doc[end - offset - 1]
         yield Predicted(doc[start - offset].idx, last.idx + len(last), labels[label], prob)
+
+
+def _score_gold(scored: ScoredBatch, labels: Sequence[str]) -> Iterator[float | None]:
+    columns: list[tuple[int, int, int]] = []
+    fits: list[bool] = []
+    offset = 0
+    for example in scored.examples:
+        doc = example.predicted
+        for ent in example.reference.ents:
+            span = doc.char_span(ent.start_char, ent.end_char)
+            fits.append(span is not None and ent.label_ in labels)
+            if span is not None and fits[-1]:
+                columns.append((offset + span.start, offset + span.end, labels.index(ent.label_)))
+        offset += len(doc)
+    starts, ends, label_ids = numpy.array(columns, dtype="int64").reshape(-1, 3).T
+    probabilities = iter(scored.batch.score(Entities(starts, ends, label_ids)).probabilities.tolist())
+    return (next(probabilities) if is_fit else None for is_fit in fits)
 
 
 def _find_unknown(reference: Doc) -> list[tuple[int, int]]:
