@@ -87,3 +87,19 @@ def test_what_stands_around_presets_is_the_best_path(scheme, constrained, drawn,
     (doc,) = pipe.pipe([doc])
     assert [(ent.start, ent.end, ent.label_) for ent in doc.ents] == sorted([*presets, *found])
     assert all(doc[i].ent_iob == 3 and not doc[i].ent_type for start, end in blocked for i in range(start, end))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=40, deadline=None)
+@given(documents(max_tokens=3), st.integers(0, 1000))
+def test_entities_can_be_overwritten_and_blocked_tokens_stay(scheme, drawn, seed):
+    words, starts, _, blocked = drawn
+    paths = paths_of(scheme, len(words), True)
+    potentials = make_potentials(numpy.random.default_rng(seed), [len(words)], len(paths.tags), scale=3.0)
+    pipe = make_pipe(scheme, LABELS, potentials=potentials, overwrite=True)
+    (overwritten,) = pipe.pipe([make_doc(*drawn)])
+    (expected,) = pipe.pipe([make_doc(words, starts, [], blocked)])
+    assert [(ent.start, ent.end, ent.label_) for ent in overwritten.ents] == [
+        (ent.start, ent.end, ent.label_) for ent in expected.ents
+    ]
+    assert all(overwritten[i].ent_iob == 3 and not overwritten[i].ent_type for s, e in blocked for i in range(s, e))
