@@ -33,19 +33,19 @@ def viterbi(potentials: Potentials, possible_tags: Tensor | None = None) -> tupl
         emissions = emissions.masked_fill(~possible_tags.transpose(0, 1), float("-inf"))
     transitions = potentials.transitions.to(dtype)
     scores, lowered = _best_scores(emissions, transitions, potentials.start_transitions.to(dtype))
-    last = (lengths - 1).clamp_(min=0)
-    docs = torch.arange(n_docs, device=lengths.device)
-    best, tags = (scores[last, docs] + potentials.end_transitions.to(dtype)).max(dim=1)
-    best = best.to(wide_dtype(best.device)).add_(lowered[last // INTERVAL, docs]).masked_fill_(lengths == 0, 0.0)
+    best, path = _trace_back(scores, transitions, potentials.end_transitions.to(dtype), lengths)
+    if lowered:
+        docs = torch.arange(n_docs, device=lengths.device)
+        best += torch.stack(lowered).to(best.dtype).cumsum_(0)[(lengths - 1).clamp_(min=0) // INTERVAL, docs]
+    best.masked_fill_(lengths == 0, 0.0)
     check_log_partition(best)
-    path = _trace_back(scores, transitions, tags, last)
     return best, path.masked_fill_(padding_mask(lengths, n_tokens), -1).t()
 
 
-def _best_scores(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-    # (n_tokens, n_docs, n_tags): best score of all paths up to a token, by its tag, lowered every INTERVAL tokens by
-    # (n_tokens / INTERVAL, n_docs) in all. Nothing is masked: what lies behind the end of a document is not read.
-    n_tokens, n_docs, n_tags = emissions.shape
+def _best_scores(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple[Tensor, list[Tensor]]:
+    # (n_tokens, n_docs, n_tags): best score of all paths up to a token, by its tag, and by how much those of each
+    # INTERVAL tokens were lowered. Nothing is masked: what lies behind the end of a document is not read.
+    _, n_docs, n_tags = emissions.shape
     if n_docs < max(16, n_tags // 2):
         # tags along the contiguous dimension; candidates are (from, n_docs, to)
         scores = emissions.clone(memory_format=torch.contiguous_format)
@@ -60,7 +60,7 @@ def _best_scores(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple
         entered = maximum.unsqueeze(1)
     scores[0].add_(start)
     candidates = scores.new_empty(n_tags, *maximum.shape)
-    lowered = scores.new_zeros((n_tokens - 1) // INTERVAL + 1, n_docs)
+    lowered: list[Tensor] = []
     previous, *others = rows.unbind(0)
     # The maximum over the outermost dimension runs along contiguous memory; over another it is several times slower.
     for step, row in enumerate(others, start=1):
@@ -70,30 +70,35 @@ def _best_scores(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple
         if step % INTERVAL == 0:
             top = previous.amax(dim=0, keepdim=True).clamp_(min=torch.finfo(scores.dtype).min)
             previous.sub_(top)
-            lowered[step // INTERVAL] = top.flatten()
-    return scores, lowered.to(wide_dtype(lowered.device)).cumsum_(0)
+            lowered.append(top.flatten())
+    if lowered:
+        lowered.insert(0, torch.zeros_like(lowered[0]))
+    return scores, lowered
 
 
-def _trace_back(scores: Tensor, transitions: Tensor, tags: Tensor, last: Tensor) -> Tensor:
-    # (n_tokens, n_docs): the path that ends in `tags` at token `last`. Numpy's calls cost a fifth of torch's, and a
-    # device is waited for once instead of at every token.
+def _trace_back(scores: Tensor, transitions: Tensor, end: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    # (n_docs,) and (n_tokens, n_docs): best scores, and the paths that have them. Numpy's calls cost a fifth of
+    # torch's, and a device is waited for once instead of at every token.
     path = torch.empty(scores.shape[:2], dtype=torch.int64)
-    # Whatever stands in the padding should not add up to a warning.
-    rows = scores.clamp_(max=LARGEST).cpu().numpy()
-    into = transitions.t().contiguous().cpu().numpy()  # (to, from)
-    final = tags.tolist()
-    ending: dict[int, list[int]] = {}
-    for doc, token in enumerate(last.tolist()):
-        ending.setdefault(token, []).append(doc)
     result = path.numpy()
-    result[-1] = current = tags.cpu().numpy()
+    # Whatever stands in the padding should not add up to a warning.
+    rows = scores.clamp(max=LARGEST).cpu().numpy()
+    into = transitions.t().contiguous().cpu().numpy()  # (to, from)
+    last = (lengths - 1).clamp_(min=0).tolist()
+    ending: dict[int, list[int]] = {}
+    for doc, token in enumerate(last):
+        ending.setdefault(token, []).append(doc)
+    final = rows[last, range(len(last))] + end.cpu().numpy()
+    result[-1] = tags = final.argmax(1)
+    current = tags
     for token in range(len(rows) - 2, -1, -1):
         current = (into.take(current, 0) + rows[token]).argmax(1)
         if token in ending:
             for doc in ending[token]:
-                current[doc] = final[doc]
+                current[doc] = tags[doc]
         result[token] = current
-    return path.to(scores.device)
+    best = torch.from_numpy(final.max(1)).to(scores.device, wide_dtype(scores.device))
+    return best.masked_fill_(best >= LARGEST, float("inf")), path.to(scores.device)
 
 
 @exact
