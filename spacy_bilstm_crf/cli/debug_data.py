@@ -79,7 +79,7 @@ def debug_data(
     msg.divider("Both")
     leaked = leaked_texts(train, dev)
     if leaked:
-        _print_examples(msg, f"{len(leaked)} texts of the development data are training data too", leaked, verbose)
+        _print_examples(msg, f"{len(leaked)} x texts of the development data that are training data too", leaked, verbose)
     else:
         msg.good("No text is in both")
     return n_errors + _print_verdict(train, dev, msg)
@@ -126,7 +126,7 @@ def _print_figures(train: "CorpusCheck", dev: "CorpusCheck", msg: Printer) -> No
         ("... not annotated", train.n_unannotated, dev.n_unannotated),
         ("Tokens", train.n_tokens, dev.n_tokens),
         ("... not annotated", train.n_missing, dev.n_missing),
-        ("Tokens in a document", *(_spread(check.doc_lengths) for check in (train, dev))),
+        ("Tokens in a document (least / median / most)", *(_spread(check.doc_lengths) for check in (train, dev))),
         ("Entities", train.labels.total(), dev.labels.total()),
         ("Tokens in an entity", *(_spread(check.entity_lengths) for check in (train, dev))),
         ("Incorrect spans", train.n_incorrect, dev.n_incorrect),
@@ -161,7 +161,7 @@ def _print_findings(check: "CorpusCheck", verbose: bool, msg: Printer) -> int:
         found = check.findings.get(kind, [])
         if found:
             n_errors += len(found) if kind in ERRORS else 0
-            _print_examples(msg, f"{len(found)} {text}", found, verbose, is_error=kind in ERRORS)
+            _print_examples(msg, f"{len(found)} x {text}", found, verbose, is_error=kind in ERRORS)
     if not any(check.findings.values()):
         msg.good("Everything can be used")
     return n_errors

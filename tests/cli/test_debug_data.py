@@ -68,16 +68,16 @@ def make_negative(words, *spans, ents=()):
 
 
 ODD = {
-    "1 entities that do not fall on the tokens": make_doc(
+    "1 x entities that do not fall on the tokens": make_doc(
         "met|Ann|a|.", [(1, 2, "PER")], spaces=[True, False, False, False]
     ),
-    "1 entities that begin or end on white space": make_doc("Anna| |met", [(0, 2, "PER")]),
-    "1 entities that cross a sentence start": make_doc(
+    "1 x entities that begin or end on white space": make_doc("Anna| |met", [(0, 2, "PER")]),
+    "1 x entities that cross a sentence start": make_doc(
         "Anna|met|Bob", [(0, 3, "PER")], sent_starts=[True, False, True]
     ),
-    "1 documents with single tags that no tag path has": make_doc("a|b", user_data={"crf_tags": ["B-PER", "O"]}),
+    "1 x documents with single tags that no tag path has": make_doc("a|b", user_data={"crf_tags": ["B-PER", "O"]}),
     "Labels with fewer than 20 entities": make_doc("Acme", [(0, 1, "ORG")]),
-    "1 incorrect spans of a label that no entity has": make_negative("Anna|met", (0, 1, "ELSE")),
+    "1 x incorrect spans of a label that no entity has": make_negative("Anna|met", (0, 1, "ELSE")),
 }
 
 
@@ -107,22 +107,22 @@ def test_what_would_stop_a_training_is_an_error(check, doc, finding):
     result = check([*GOOD, doc], GOOD, "--components.ner_crf.incorrect_spans_key", "no")
     assert result.exit_code == 1
     assert finding in result.output
-    assert "1 " in result.output
+    assert "1 x " in result.output
 
 
 def test_adjacent_entities_matter_to_io(check):
     doc = make_doc("Anna|Bob", [(0, 1, "PER"), (1, 2, "PER")])
     assert "which become one" not in check([*GOOD, doc], GOOD).output
     output = check([*GOOD, doc], GOOD, "--components.ner_crf.tag_scheme", "IO").output
-    assert "1 adjacent entities of one label, which become one" in " ".join(output.split())
+    assert "1 x adjacent entities of one label, which become one" in " ".join(output.split())
 
 
 def test_leaked_and_contradictory_texts_are_found(check):
     other = make_doc("Anna|met|Bob|.", [(0, 1, "PER")])
     result = check([*GOOD, other], GOOD)
     output = " ".join(result.output.split())
-    assert "2 texts of the development data are training data too" in output
-    assert "1 texts that occur several times, annotated differently" in output
+    assert "2 x texts of the development data that are training data too" in output
+    assert "1 x texts that occur several times, annotated differently" in output
     assert check(GOOD * 2, [other]).output.count("annotated differently") == 0
 
 
