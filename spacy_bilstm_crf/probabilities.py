@@ -231,6 +231,22 @@ def allowed_log_probs(distribution: Distribution, allowed_tags: BoolArray) -> Fl
     return _for_each_doc(distribution, score)
 
 
+def pair_marginals(distribution: Distribution) -> FloatArray:
+    """Compute the probability of each pair of tags at a token and the one before it.
+
+    distribution (Distribution): The distribution over tag paths.
+    RETURNS (FloatArray): Probabilities of [tag before, tag]; 0 at the first token of a document.
+        (n_tokens, n_tags, n_tags) float64
+    """
+    n_tags = distribution.potentials.emissions.shape[1]
+    probabilities = numpy.zeros((distribution.n_tokens, n_tags, n_tags))
+    for bucket, padded in padded_buckets(distribution.potentials, distribution.allowed):
+        pairs = crf.pairwise_marginals(padded, pad_tags(distribution.possible_tags, bucket, padded)).cpu()
+        is_later = torch.arange(1, len(bucket.rows)) < bucket.lengths.unsqueeze(1)  # (n_docs, n_steps - 1)
+        probabilities[bucket.rows.T[:, 1:][is_later].numpy()] = pairs[is_later].numpy()
+    return probabilities
+
+
 def entropies(distribution: Distribution) -> FloatArray:
     """Compute how much the model leaves open about the tag path of each document.
 

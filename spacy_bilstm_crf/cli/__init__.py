@@ -13,6 +13,7 @@ from .annotate import annotate_cli
 from .calibrate import calibrate_cli
 from .convert import convert_cli
 from .debug_data import debug_data_cli
+from .explain import explain_cli
 from .rank import rank_cli
 from .report import report_cli
 
@@ -23,6 +24,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "calibrate": calibrate_cli,
     "convert": convert_cli,
     "debug-data": debug_data_cli,
+    "explain": explain_cli,
     "rank": rank_cli,
     "report": report_cli,
 }

@@ -15,6 +15,7 @@ _VEGA_LITE = "5.20"
 _INK, _FAINT, _ACCENT, _SECOND, _NONE = "#010203", "#040506", "#070809", "#0a0b0c", "#0d0e0f"
 _VARIABLES = {_INK: "--ink", _FAINT: "--line", _ACCENT: "--accent", _SECOND: "--second", _NONE: "--paper"}
 _WIDTH = 300
+_SHARE: dict[str, Any] = {"scale": {"domain": [0, 1]}, "axis": {"tickCount": 5}}
 _AXIS = {"labelColor": _INK, "titleColor": _INK, "domainColor": _FAINT, "tickColor": _FAINT, "gridColor": _FAINT}
 _CONFIG = {
     "background": None,
@@ -51,9 +52,8 @@ def draw_reliability(bins: Sequence[Bin]) -> str:
     RETURNS (str): SVG.
     """
     rows = [{"prob": part.prob, "right": part.share_right, "n": part.n_entities} for part in bins]
-    scale = {"domain": [0, 1]}
-    x = {"field": "prob", "type": "quantitative", "scale": scale, "title": "Mean probability"}
-    y = {"field": "right", "type": "quantitative", "scale": scale, "title": "Share that is right"}
+    x = {"field": "prob", "type": "quantitative", **_SHARE, "title": "Mean probability"}
+    y = {"field": "right", "type": "quantitative", **_SHARE, "title": "Share that is right"}
     exact = {
         "data": {"values": [{"prob": 0, "right": 0}, {"prob": 1, "right": 1}]},
         "mark": {"type": "line", "color": _FAINT, "strokeDash": [4, 4]},
@@ -81,7 +81,6 @@ def draw_threshold(points: Sequence[tuple[float, float, float]]) -> str:
         for threshold, precision, recall in points
         for what, value in (("Precision", precision), ("Recall", recall))
     ]
-    scale = {"domain": [0, 1]}
     color = {"field": "what", "scale": {"domain": ["Precision", "Recall"], "range": [_ACCENT, _SECOND]}, "title": None}
     dash = {"field": "what", "scale": {"domain": ["Precision", "Recall"], "range": [[1, 0], [6, 3]]}, "title": None}
     return draw(
@@ -91,8 +90,8 @@ def draw_threshold(points: Sequence[tuple[float, float, float]]) -> str:
             "data": {"values": rows},
             "mark": {"type": "line"},
             "encoding": {
-                "x": {"field": "threshold", "type": "quantitative", "scale": scale, "title": "Threshold"},
-                "y": {"field": "value", "type": "quantitative", "scale": scale, "title": None},
+                "x": {"field": "threshold", "type": "quantitative", **_SHARE, "title": "Threshold"},
+                "y": {"field": "value", "type": "quantitative", **_SHARE, "title": None},
                 "color": {**color, "type": "nominal"},
                 "strokeDash": {**dash, "type": "nominal"},
             },
@@ -107,10 +106,9 @@ def draw_precision_recall(points: Sequence[tuple[float, float, float]]) -> str:
     RETURNS (str): SVG.
     """
     rows = [{"threshold": t, "precision": p, "recall": r} for t, p, r in points]
-    marked = [{**row, "text": f"{row['threshold']:.1f}"} for row in rows[::10] if row["recall"] > 0]
-    scale = {"domain": [0, 1]}
-    x = {"field": "recall", "type": "quantitative", "scale": scale, "title": "Recall"}
-    y = {"field": "precision", "type": "quantitative", "scale": scale, "title": "Precision"}
+    marked = [{**row, "text": f"{row['threshold']:.1f}"} for row in _spread_out(rows[::10])]
+    x = {"field": "recall", "type": "quantitative", **_SHARE, "title": "Recall"}
+    y = {"field": "precision", "type": "quantitative", **_SHARE, "title": "Precision"}
     at = {"x": x, "y": y}
     line = {"data": {"values": rows}, "mark": {"type": "line", "color": _ACCENT}}
     return draw(
@@ -134,36 +132,14 @@ def draw_precision_recall(points: Sequence[tuple[float, float, float]]) -> str:
     )
 
 
-def draw_counts(counts: Sequence[tuple[str, str, int]], kinds: Sequence[str]) -> str:
-    """Draw bars of counts, a bar for each label, a part for each kind.
-
-    counts (Sequence[tuple[str, str, int]]): Label, kind and count.
-    kinds (Sequence[str]): The kinds, in order.
-    RETURNS (str): SVG.
-    """
-    rows = [{"label": label, "kind": kind, "n": n, "order": kinds.index(kind)} for label, kind, n in counts]
-    opacity = {"domain": list(kinds), "range": [1.0 - 0.85 * i / max(1, len(kinds) - 1) for i in range(len(kinds))]}
-    return draw(
-        {
-            "width": _WIDTH,
-            "height": {"step": 22},
-            "data": {"values": rows},
-            "mark": {"type": "bar", "color": _ACCENT, "stroke": _ACCENT, "strokeWidth": 0.5},
-            "encoding": {
-                "y": {"field": "label", "type": "nominal", "title": None, "sort": None},
-                "x": {"field": "n", "type": "quantitative", "title": "Errors", "axis": {"tickMinStep": 1}},
-                "opacity": {
-                    "field": "kind",
-                    "type": "nominal",
-                    "scale": opacity,
-                    "sort": list(kinds),
-                    "title": None,
-                    "legend": {"columns": 3},
-                },
-                "order": {"field": "order"},
-            },
-        }
-    )
+def _spread_out(rows: Sequence[dict[str, float]]) -> list[dict[str, float]]:
+    """Leave out points that lie so close to one another that what is written beside them could not be read."""
+    kept: list[dict[str, float]] = []
+    for row in reversed(rows):
+        distances = [max(abs(row[key] - other[key]) for key in ("recall", "precision")) for other in kept]
+        if row["recall"] > 0 and min(distances, default=1.0) > 0.05:
+            kept.append(row)
+    return kept
 
 
 def draw_matrix(

@@ -1,6 +1,7 @@
 """The report: one page that holds everything, for a person who decides what to fix in their data."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,10 +195,16 @@ def _make_figures(data: ReportData, mistakes: list[Mistake], by_label: dict[str,
 
 
 def _kinds_figure(by_label: dict[str, LabelCounts]) -> Figure:
-    counts = [(label, kind, entry.kinds[kind]) for label, entry in by_label.items() for kind in KINDS]
+    cells = [
+        (label, kind, float(n), str(n))
+        for label, entry in by_label.items()
+        for kind in KINDS
+        if (n := entry.kinds[kind])
+    ]
     rows = [[label, *(str(entry.kinds[kind]) for kind in KINDS)] for label, entry in by_label.items()]
-    text = "What kinds of error there are for each label: spurious ones under the predicted label, others under the gold one."
-    return Figure("kinds", "Kinds of error", text, Markup(charts.draw_counts(counts, KINDS)), ["Label", *KINDS], rows)
+    svg = charts.draw_matrix(cells, rows=list(by_label), columns=KINDS, row_title="Label", column_title="Kind", step=44)
+    text = "What kinds of error each label has. Spurious ones count for the predicted label, others for the gold one."
+    return Figure("kinds", "Kinds of error", text, Markup(svg), ["Label", *KINDS], rows)
 
 
 def _confusion_figure(data: ReportData, mistakes: list[Mistake], by_label: dict[str, LabelCounts]) -> Figure:
@@ -212,7 +219,7 @@ def _confusion_figure(data: ReportData, mistakes: list[Mistake], by_label: dict[
             cells.append((gold, label, 0.0 if label == gold else n / largest, str(n) if n else ""))
         rows.append([gold, *map(str, numbers)])
     svg = charts.draw_matrix(cells, rows=names, columns=names, row_title="Gold", column_title="Predicted", step=44)
-    text = "Which label was predicted for which. Dark cells are where most of a row's errors go."
+    text = "Which label was predicted for which. The strongest colour is where most of a row's errors go."
     return Figure("confusion", "Confusion of labels", text, Markup(svg), ["Gold", *names], rows)
 
 
@@ -236,8 +243,8 @@ def _boundary_figure(mistakes: list[Mistake]) -> Figure:
 def _reliability_figure(reliability: Reliability) -> Figure:
     rows = [[f"{part.prob:.3f}", f"{part.share_right:.3f}", str(part.n_entities)] for part in reliability.bins]
     text = (
-        "Entities in groups of equal size, by probability. On the dashed line, of entities with probability 0.8 eight in "
-        "ten are right. Points below it: the model is too sure; spacy crf calibrate corrects that."
+        "Entities in groups of equal size, by probability. On the dashed line, of entities with probability 0.8 eight "
+        "in ten are right. Points below it: the model is too sure; spacy crf calibrate corrects that."
     )
     svg = Markup(charts.draw_reliability(reliability.bins))
     return Figure("reliability", "Reliability", text, svg, ["Mean probability", "Share right", "Entities"], rows)
@@ -265,14 +272,14 @@ def _transition_figure(data: ReportData) -> Figure:
     row_names, columns = ["start", *data.tags], [*data.tags, "end"]
     cells, rows = [], []
     for name, scores in zip(row_names, data.transitions.tolist(), strict=True):
-        texts = ["✕" if score != score else f"{score:.1f}" for score in scores]
+        texts = ["✕" if math.isnan(score) else f"{round(score, 1) + 0.0:.1f}" for score in scores]
         if name == "start":
             texts[-1] = ""
         cells += [
-            (name, column, 0.0 if score != score else score, text)
+            (name, column, 0.0 if math.isnan(score) else score, text)
             for column, score, text in zip(columns, scores, texts, strict=True)
         ]
         rows.append([name, *("forbidden" if text == "✕" else text for text in texts)])
     svg = charts.draw_matrix(cells, rows=row_names, columns=columns, row_title="From", column_title="To", step=34)
-    text = "Learnt scores of moves from tag to tag, in nats: the first colour is for likely moves, the second for unlikely ones. ✕ is forbidden by the tag scheme."
+    text = "Learnt scores of moves, in nats: a colour each for positive and negative ones. ✕: forbidden by the scheme."
     return Figure("transitions", "Transitions", text, Markup(svg), ["From", *columns], rows)

@@ -6,7 +6,7 @@
   const $ = (id) => document.getElementById(id);
   const body = document.querySelector("#errors tbody");
   const state = { key: "prob", down: true, page: 0 };
-  const prob = (row) => Math.max(row.p && row.p[3] !== null ? row.p[3] : -1, row.p ? -1 : row.g[3] === null ? -1 : 1 - row.g[3]);
+  const prob = (row) => (row.p ? (row.p[3] === null ? 1 : row.p[3]) : -1e-6 - (row.g[3] || 0));
   const keys = {
     kind: (row) => kinds[row.k],
     gold: (row) => (row.g ? row.g[2] : "~"),
