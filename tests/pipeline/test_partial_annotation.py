@@ -7,7 +7,7 @@ from enumeration import SCHEMES, VOCAB, Paths, assert_loss, log_sum, make_exampl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
-from spacy.training import Example
+from spacy.training import Corpus, Example
 
 from spacy_bilstm_crf.tag_scheme import TagScheme
 from spacy_bilstm_crf.types import CRFPotentials
@@ -303,12 +303,14 @@ def test_labels_are_found_in_entities_and_single_tags(nlp):
     assert pipe.labels == ("LOC", "PER")
 
 
-def test_single_tags_and_label_sets_survive_a_docbin():
-    doc = Doc(VOCAB, words=["a", "b"], user_data={"crf_tags": ["B-PER", None], "crf_labels": ["PER"]})
-    stored = DocBin(store_user_data=True, docs=[doc]).to_bytes()
-    (read,) = DocBin(store_user_data=True).from_bytes(stored).get_docs(VOCAB)
-    assert list(read.user_data["crf_tags"]) == ["B-PER", None]
+def test_single_tags_and_label_sets_reach_training_through_files(nlp, tmp_path):
+    doc = Doc(nlp.vocab, words=["a", "b"], user_data={"crf_tags": ["B-PER", None], "crf_labels": ["PER"]})
+    path = tmp_path / "train.spacy"
+    DocBin(store_user_data=True, docs=[doc]).to_disk(path)
+    (example,) = Corpus(path)(nlp)
+    assert list(example.reference.user_data["crf_tags"]) == ["B-PER", None]
     pipe = make_pipe("BIOES", LABELS)
     potentials = make_potentials(numpy.random.default_rng(0), [2], len(pipe.tags))
-    losses = [pipe.get_loss([Example(Doc(VOCAB, words=["a", "b"]), ref)], potentials)[0] for ref in (doc, read)]
+    here = Example(Doc(nlp.vocab, words=["a", "b"]), doc)
+    losses = [pipe.get_loss([each], potentials)[0] for each in (here, example)]
     assert losses[0] == losses[1] > 0
