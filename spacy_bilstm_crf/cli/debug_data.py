@@ -79,7 +79,9 @@ def debug_data(
     msg.divider("Both")
     leaked = leaked_texts(train, dev)
     if leaked:
-        _print_examples(msg, f"{len(leaked)} x texts of the development data that are training data too", leaked, verbose)
+        _print_examples(
+            msg, f"{len(leaked)} x texts of the development data that are training data too", leaked, verbose
+        )
     else:
         msg.good("No text is in both")
     return n_errors + _print_verdict(train, dev, msg)
