@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "scorers": {"errors", "tag_scheme", "types"},
     "formats": {"errors", "tag_scheme", "types"},
     "pipeline": {"errors", "tag_scheme", "types", "characters", "inference", "objectives", "probabilities", "scorers"},
-    "report": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline"},
+    "report": {"errors", "types", "probabilities", "pipeline"},
     "annotate": {"errors", "pipeline"},
     "cli": {"errors", "tag_scheme", "types", "inference", "scorers", "formats", "pipeline", "report", "annotate"},
 }
