@@ -1,4 +1,4 @@
-"""Print the test scores of an installed model and the entities that it finds in a text."""
+"""Print the test scores of an installed model and what it finds in a text."""
 
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,22 @@ from wasabi import msg
 def main(
     package: str = typer.Argument(..., help="Name of the installed model package"),
     metrics: Path = typer.Argument(..., help="JSON file that `spacy evaluate` wrote", exists=True, dir_okay=False),
-    text: str = typer.Argument(..., help="Text to find entities in"),
+    text: str = typer.Argument(..., help="Text to try it on"),
 ) -> None:
     """Load the model by the name of its package, as a user of the package would."""
     nlp = spacy.load(package)
     msg.good(f"Loaded {package} {nlp.meta['version']} from {nlp.path}")
     msg.divider("Test scores")
-    print_scores(srsly.read_json(metrics))
+    scores = srsly.read_json(metrics)
+    # The file has either all scores or, with `--per-component`, those of each component.
+    for name in nlp.pipe_names:
+        scores.update(scores.pop(name, {}))
+    print_scores(scores)
     msg.divider("An example")
-    print_entities(nlp(text))
+    doc = nlp(text)
+    if "token_oov_r" in scores:
+        msg.text(" ".join(token.text for token in doc))
+    print_entities(doc)
 
 
 def print_scores(scores: dict[str, Any]) -> None:
@@ -31,6 +38,8 @@ def print_scores(scores: dict[str, Any]) -> None:
     """
     overall = {name: scores[f"ents_{name}"] for name in ("p", "r", "f")}
     rows = [("all", overall), *sorted((scores["ents_per_type"] or {}).items())]
+    if "token_oov_r" in scores:
+        rows.insert(0, ("words", {name: scores[f"token_{name}"] for name in ("p", "r", "f")}))
     table = [(label, *(f"{100 * (values[name] or 0):.1f}" for name in ("p", "r", "f"))) for label, values in rows]
     msg.table(table, header=("", "P", "R", "F"), aligns=("l", "r", "r", "r"), divider=True)
 
