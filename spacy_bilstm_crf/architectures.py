@@ -71,7 +71,7 @@ def build_word_form_embed_v1(
 
     embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`.
     min_count (int): How often a word must occur in the training data to be one of its own; rarer and unseen words are
-        told apart by shape, affixes and characters alone.
+        told apart by shape, affixes and characters alone. 0: every word is its own, for a streamed corpus.
     unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.
@@ -102,7 +102,7 @@ def build_word_char_embed_v1(
     char_filters (int): Filters of the convolution, the width of the part from characters; 0 for no characters.
     char_width (int): Width of the vector of a character.
     min_count (int): How often a word must occur in the training data to be one of its own; rarer and unseen words are
-        told apart by shape, affixes and characters alone.
+        told apart by shape, affixes and characters alone. 0: every word is its own, for a streamed corpus.
     unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.

@@ -32,7 +32,8 @@ def WordFormEmbed(
     embed (Model): An embedding without context, such as `spacy.MultiHashEmbed.v2`: the vector of a token depends on
         its attributes alone.
     min_count (int): How often a word must occur in the training data to be one of its own. All rarer words look alike
-        but for their shape, affixes and characters, and so do words that were never seen.
+        but for their shape, affixes and characters, and so do words that were never seen. 0: every word is its own,
+        for a corpus that is streamed and not seen whole before training.
     unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction on a CPU; 0 for none.
     RETURNS (Model): From documents to one (n_tokens, nO) array for each.
@@ -55,11 +56,13 @@ def WordFormEmbed(
 
 
 def learn_vocabulary(model: EmbedModel, docs: Iterable[Doc]) -> None:
-    """List the words that are words of their own.
+    """List the words that are words of their own. With a `min_count` of 0 every word is, and there is no list.
 
     model (Model): The layer, before it is initialized.
     docs (Iterable[Doc]): The documents of the training data.
     """
+    if not model.attrs["min_count"]:
+        return
     counts: Counter[int] = Counter()
     for attr in _IDENTITY_ATTRS & set(read_attrs(list(model.layers[0].walk()))):
         counts.update(key for doc in docs for key in doc.to_array(attr).tolist())

@@ -44,6 +44,13 @@ def test_unknown_words_keep_their_shape():
     assert not numpy.array_equal(other_lower, title)
 
 
+def test_no_words_are_listed_for_a_streamed_corpus():
+    layer = make_layer(make_docs("red red"), min_count=0)
+    assert not len(layer.attrs["known"])
+    never, ever = layer.predict(make_docs("never ever"))[0]
+    assert not numpy.array_equal(never, ever)
+
+
 def test_without_a_vocabulary_every_word_is_its_own():
     docs = make_docs("red green")
     layer = WordFormEmbed(MultiHashEmbed(width=8, attrs=["NORM"], rows=[200], include_static_vectors=False))
