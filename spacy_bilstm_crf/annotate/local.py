@@ -77,9 +77,11 @@ class Worker:
         """End the process, whatever it does."""
         self.process.kill()
         self.process.wait()
+        self.dismiss()
 
     def describe_end(self) -> str:
-        """RETURNS (str): How the process has ended."""
+        """RETURNS (str): How the process has ended, when it has."""
+        self.dismiss()
         code = self.process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
@@ -90,8 +92,9 @@ class Worker:
             stdin.flush()
 
     def _listen(self, events: "queue.SimpleQueue[tuple[Worker, Event | None]]") -> None:
-        for line in cast(IO[bytes], self.process.stdout):
-            events.put((self, json.loads(line)))
+        with cast(IO[bytes], self.process.stdout) as stdout:
+            for line in stdout:
+                events.put((self, json.loads(line)))
         events.put((self, None))
 
 

@@ -113,8 +113,7 @@ class _Run:
         self.with_failures: set[str] = set()
         self.n_bytes = sum(source.n_bytes for source in files)
         self.n_bytes_done = 0
-        for subfolder in ("", SHARDS, RECEIPTS):
-            folder.clean(subfolder)
+        self.clean()
         self.finished = find_finished(folder, job.output_format)
         for name in sorted(self.finished):
             counts = read_receipt(folder, name).counts()
@@ -123,6 +122,10 @@ class _Run:
                 self.finished.remove(name)
             else:
                 self.count(counts)
+
+    def clean(self) -> None:
+        for subfolder in ("", SHARDS, RECEIPTS):
+            self.folder.clean(subfolder)
 
     def count(self, counts: Counts) -> None:
         self.manifest.add(counts)
@@ -142,6 +145,7 @@ class _Run:
                     self.annotate_on_ray(settings, ray_address, progress)
                 else:
                     self.annotate_here(settings, progress)
+            self.clean()  # of workers that have died
             manifest.status = "complete"
         finally:
             this_run["seconds"] = round(time.monotonic() - started, 3)

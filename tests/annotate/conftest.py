@@ -71,7 +71,8 @@ def annotate_inline(monkeypatch, loaded):
     """`annotate`, with workers replaced by this process, and the pipeline by one that is loaded already."""
 
     def call(*args, nlp=loaded, **kwargs):
-        monkeypatch.setattr(run, "LocalEngine", partial(InlineEngine, nlp=nlp))
-        return annotate(*args, **kwargs)
+        with monkeypatch.context() as patch:
+            patch.setattr(run, "LocalEngine", partial(InlineEngine, nlp=nlp))
+            return annotate(*args, **kwargs)
 
     return call

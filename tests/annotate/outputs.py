@@ -29,7 +29,7 @@ def write_jsonl(path, values):
 
 def shard_paths(output):
     """The shards, in order."""
-    return sorted((output / "shards").iterdir())
+    return sorted(path for path in (output / "shards").iterdir() if not path.name.startswith("."))
 
 
 def read_rows(output):

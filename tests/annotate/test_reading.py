@@ -109,7 +109,9 @@ def test_fields_of_jsonl_are_carried_along(tmp_path):
     assert second == Record("7", f"{path}:2", "Bo", {})
 
 
-@pytest.mark.parametrize(("value", "says"), [({}, "is missing"), ({"key": True}, "bool"), ({"key": "\ud800"}, "is str")])
+@pytest.mark.parametrize(
+    ("value", "says"), [({}, "is missing"), ({"key": True}, "bool"), ({"key": "\ud800"}, "is str")]
+)
 def test_an_id_is_a_string_or_a_number(tmp_path, value, says):
     path = tmp_path / "a.jsonl"
     write_jsonl(path, [{"text": "a", **value}])

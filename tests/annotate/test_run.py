@@ -157,7 +157,7 @@ def test_another_model_is_refused_even_by_the_same_name(tmp_path, annotate_inlin
     annotate_inline(job, [path])
     config = tmp_path / "model" / "ner_crf" / "cfg"
     config.write_text(config.read_text().replace('"threshold":0.0', '"threshold":0.5'))
-    with pytest.raises(ValueError, match="CRF423.*the model was en_tiny 1.2.3"):
+    with pytest.raises(ValueError, match=r"CRF423.*the model was en_tiny 1\.2\.3"):
         annotate_inline(job, [path])
 
 
@@ -250,7 +250,7 @@ def test_code_is_part_of_what_must_be_the_same(tmp_path, annotate_inline, make_j
     annotate_inline(make_job(code=str(code)), [path])
     annotate_inline(make_job(code=str(code)), [path])
     code.write_text("x = 2\n")
-    with pytest.raises(ValueError, match="CRF423.*code was"):
+    with pytest.raises(ValueError, match=r"CRF423.*code was"):
         annotate_inline(make_job(code=str(code)), [path])
 
 
@@ -287,7 +287,7 @@ def test_a_model_that_is_not_there(tmp_path, model):
 @pytest.mark.skipif(sys.platform != "linux", reason="root may write everywhere but there")
 def test_an_output_that_cannot_be_written(tmp_path, model):
     path = write_lines(tmp_path / "a.txt", make_lines(2))
-    with pytest.raises(ValueError, match="CRF422.*/proc/out"):
+    with pytest.raises(ValueError, match=r"CRF422.*/proc/out"):
         annotate(Job(model, "/proc/out"), [path])
 
 

@@ -128,7 +128,7 @@ def test_where_probabilities_are(model):
 def test_a_pipeline_without_probabilities(failing):
     want_probabilities(failing)
     assert get_prob_attr(failing) is None
-    (_, doc), = annotate_records(failing, records(["Ann"]))
+    ((_, doc),) = annotate_records(failing, records(["Ann"]))
     assert read_entities(doc, None)[0]["probability"] is None
 
 
