@@ -1,6 +1,7 @@
 """The Ray engine: the same slices as rows of a Ray Dataset, one pipeline per actor."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -105,7 +106,7 @@ def make_dataset(
         fn_constructor_kwargs={"job": job.to_dict(), "gpu_id": 0 if use_gpu else -1, "folder": folder},
         batch_format="pyarrow",
         batch_size=1,
-        concurrency=n_process,
+        compute=data.ActorPoolStrategy(size=n_process),
         num_cpus=1,
         num_gpus=1 if use_gpu else 0,
     )
@@ -116,6 +117,9 @@ def _cluster(address: str | None, n_process: int) -> Iterator[None]:
     ray = require("ray", "ray", "The Ray engine")
     context = require("ray.data", "ray", "The Ray engine").DataContext.get_current()
     shown, context.enable_progress_bars = context.enable_progress_bars, False
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # our own bar shows the same, in documents
     is_ours = not ray.is_initialized()
     if is_ours:
         # One more than the actors take: cutting files needs one too.
@@ -125,6 +129,7 @@ def _cluster(address: str | None, n_process: int) -> Iterator[None]:
         yield
     finally:
         context.enable_progress_bars = shown
+        logger.setLevel(level)
         if is_ours:
             ray.shutdown()
 

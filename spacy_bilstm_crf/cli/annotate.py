@@ -94,6 +94,7 @@ def _report(summary: "Summary", output: str, msg: Printer) -> None:
     ]
     msg.table(rows)
     if summary.n_failures:
-        text = f"{summary.n_failures:,} documents could not be annotated: see {output}/errors.jsonl"
+        noun = "document" if summary.n_failures == 1 else "documents"
+        text = f"{summary.n_failures:,} {noun} could not be annotated: see {output}/errors.jsonl"
         msg.warn(text, exits=WITH_FAILURES)
     msg.good(f"Everything is in {output}")
