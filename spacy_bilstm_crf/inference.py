@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy
 import torch
 from thinc.types import ArrayXd
-from thinc.util import torch2xp, xp2torch
+from thinc.util import xp2torch
 from torch import Tensor
 
 from . import crf
@@ -90,10 +90,7 @@ def loss_and_gradient(
     emissions = to_tensor(potentials.emissions)
     losses = numpy.zeros(len(potentials.lengths))
     d_rows = []
-    d_moves: list[Tensor] = [
-        torch.zeros_like(to_tensor(scores))
-        for scores in (potentials.transitions, potentials.start_transitions, potentials.end_transitions)
-    ]
+    d_moves = [torch.zeros_like(to_tensor(scores)) for scores in potentials.arrays[1:]]
     buckets = []
     for bucket, padded in padded_buckets(potentials, allowed, _split(_complete_docs(potentials, annotation))):
         loss, gradient = _bucket_loss(padded, bucket, annotation, possible_tags)
@@ -107,8 +104,7 @@ def loss_and_gradient(
     else:
         cells = cells_of_rows(buckets, len(emissions)).to(emissions.device)
         d_emissions = torch.cat(d_rows).index_select(0, cells)
-    gradients = [torch2xp(tensor) for tensor in (d_emissions, *d_moves)]
-    return losses, CRFPotentials(gradients[0], potentials.lengths, *gradients[1:])
+    return losses, CRFPotentials.from_tensors(d_emissions, potentials.lengths, *d_moves)
 
 
 def _complete_docs(potentials: CRFPotentials, annotation: Annotation) -> BoolArray:

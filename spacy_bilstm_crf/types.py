@@ -1,13 +1,15 @@
 """What crosses between torch, Thinc and the pipes."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats1d, Floats2d
+from thinc.util import torch2xp
+from torch import Tensor
 
 # Keys of `Doc.user_data` of a reference: a tag or None for each token, the scheme of these tags, and the labels that
 # the document was annotated for.
@@ -42,6 +44,20 @@ class CRFPotentials:
     transitions: Floats2d
     start_transitions: Floats1d
     end_transitions: Floats1d
+
+    @classmethod
+    def from_tensors(cls, emissions: Tensor, lengths: IntArray, *moves: Tensor) -> "CRFPotentials":
+        """Make them from tensors, whose memory they share on a CPU.
+
+        emissions (Tensor): Scores of tags.
+            (n_tokens, n_tags) float32
+        lengths (IntArray): Number of tokens of each document.
+            (n_docs,) int64
+        *moves (Tensor): Transitions, start and end transitions.
+        RETURNS (CRFPotentials): The potentials.
+        """
+        scores, *arrays = (cast(Any, torch2xp(tensor)) for tensor in (emissions, *moves))
+        return cls(scores, lengths, *arrays)
 
     @property
     def arrays(self) -> tuple[Any, Any, Any, Any]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy
 import torch
 from thinc.api import ArgsKwargs, Model
-from thinc.types import Floats2d
+from thinc.types import Floats2d, FloatsXd, Ints1d
 from thinc.util import torch2xp, xp2torch
 
 from ..threads import use_one_thread_after_fork
@@ -61,27 +61,21 @@ def forward(
         kwargs={"dropout": model.attrs["dropout_rate"], "is_train": is_train},
     )
     outputs, torch_backprop = shim(inputs, is_train)
-    emissions, *transitions = outputs
+    emissions, *moves = outputs
     # Transition scores are live parameters: a copy keeps later updates out of these potentials.
-    arrays = [torch2xp(tensor.detach().clone()) for tensor in transitions]
-    potentials = CRFPotentials(torch2xp(emissions.detach()), numpy.asarray(lengths, dtype="int64"), *arrays)
+    copies = [tensor.detach().clone() for tensor in moves]
+    potentials = CRFPotentials.from_tensors(emissions.detach(), numpy.asarray(lengths, dtype="int64"), *copies)
 
     def backprop(d_potentials: CRFPotentials) -> list[Floats2d]:
-        grads = [
-            d_potentials.emissions,
-            d_potentials.transitions,
-            d_potentials.start_transitions,
-            d_potentials.end_transitions,
-        ]
         pairs = [
-            (output, xp2torch(grad, device=output.device))
-            for output, grad in zip(outputs, grads, strict=True)
+            (output, xp2torch(cast(FloatsXd, grad), device=output.device))
+            for output, grad in zip(outputs, d_potentials.arrays, strict=True)
             if output.requires_grad
         ]
         tensors, grad_tensors = zip(*pairs, strict=True)
         d_inputs = torch_backprop(ArgsKwargs(args=(tensors,), kwargs={"grad_tensors": grad_tensors}))
         dX = cast(Floats2d, torch2xp(d_inputs.args[0]))
-        return cast(list[Floats2d], model.ops.unflatten(dX, lengths))
+        return model.ops.unflatten(dX, cast(Ints1d, lengths))
 
     return potentials, backprop
 

@@ -1,13 +1,12 @@
 """Vectors of words from their characters, for any script."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-import numpy
 from spacy.attrs import ORTH
 from spacy.tokens import Doc
 from thinc.api import HashEmbed, Maxout, Model, chain, expand_window, reduce_max, with_array
-from thinc.types import Floats2d, Ragged
+from thinc.types import Floats2d, Ints1d, Ragged
 
 from ..types import EmbedModel
 
@@ -60,7 +59,7 @@ def forward(
         encode_backprop(model.ops.as_contig(model.ops.flatten(d_splits)))
         return []
 
-    return model.ops.unflatten(vectors, lengths), backprop
+    return model.ops.unflatten(vectors, cast(Ints1d, lengths)), backprop
 
 
 def extract_characters(model: EmbedModel, docs: list[Doc]) -> Ragged:
@@ -82,4 +81,5 @@ def extract_characters(model: EmbedModel, docs: list[Doc]) -> Ragged:
                 text = text[:half] + text[-half:]
             codes.extend((_WORD_START, *map(ord, text), _WORD_END))
             lengths.append(len(text) + 2)
-    return Ragged(model.ops.asarray(numpy.asarray(codes, dtype="uint64")), model.ops.asarray1i(lengths))
+    characters = cast(Ints1d, model.ops.xp.asarray(codes, dtype="uint64"))
+    return Ragged(characters, model.ops.asarray1i(lengths))

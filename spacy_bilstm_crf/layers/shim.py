@@ -3,13 +3,14 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from thinc.api import ArgsKwargs, Optimizer, PyTorchShim, Shim, get_torch_default_device
+from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
 
 from ..errors import Errors
@@ -108,10 +109,10 @@ class BiLSTMCRFShim(PyTorchShim):
         for name, parameter in self.network.named_parameters():
             if parameter.grad is None:
                 continue
-            weights = torch2xp(parameter.data)
+            weights, gradient = (cast(FloatsXd, torch2xp(tensor)) for tensor in (parameter.data, parameter.grad))
             # What `nlp.rehearse` passes as an optimizer takes no scale.
             scale = {"lr_scale": self.lr_scale} if isinstance(optimizer, Optimizer) else {}
-            updated, _ = optimizer((self.id, name), weights, torch2xp(parameter.grad), **scale)
+            updated, _ = optimizer((self.id, name), weights, gradient, **scale)
             if updated is not weights:
                 # In place: cuDNN keeps the LSTM's weights in one block, and an alias must not go stale.
                 parameter.data.copy_(xp2torch(updated, device=parameter.device))
@@ -175,11 +176,11 @@ class BiLSTMCRFShim(PyTorchShim):
         try:
             tensors = load_tensors(bytes_data)
             header = _read_header(bytes_data)
-            sizes = {"nI": int(header.pop("nI")), "nO": int(header.pop("nO"))}
+            nI, nO = int(header.pop("nI")), int(header.pop("nO"))
         except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise ValueError(Errors.CRF202.format(error=error)) from error
         self._check_settings(header)
-        network = BiLSTMCRF(**sizes, **self.settings)
+        network = BiLSTMCRF(nI, nO, **self.settings)
         try:
             network.load_state_dict(tensors)
         except RuntimeError as error:

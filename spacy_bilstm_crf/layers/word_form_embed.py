@@ -12,9 +12,9 @@ import numpy
 from spacy.attrs import LOWER, NORM
 from spacy.tokens import Doc
 from thinc.api import Model, NumpyOps
-from thinc.types import Floats2d
+from thinc.types import Floats2d, Ints1d
 
-from ..types import EmbedModel, IntArray
+from ..types import EmbedModel
 from .word_form_cache import WordFormCache
 from .word_forms import KeyArray, WordForms, hash_rows, read_attrs
 
@@ -92,17 +92,18 @@ def forward(
         return [model.ops.alloc2f(0, model.get_dim("nO")) for _ in docs], lambda d_vectors: []
     attrs = read_attrs(model.attrs["cache"].nodes(model.layers[0]), docs[0].vocab)
     # A single attribute comes as a flat array.
-    rows = numpy.concatenate([doc.to_array(attrs).reshape(len(doc), len(attrs)) for doc in docs])  # (n_tokens, n_attrs)
+    columns = cast(list[int | str], attrs)
+    rows = numpy.concatenate([doc.to_array(columns).reshape(len(doc), len(attrs)) for doc in docs])
     _hide_words(rows, attrs, model.attrs["known"], model.attrs["unseen_rate"] if is_train else 0.0)
-    keys, first, form_of = numpy.unique(hash_rows(rows), return_index=True, return_inverse=True)
+    keys, first, inverse = numpy.unique(hash_rows(rows), return_index=True, return_inverse=True)
     forms = WordForms(docs[0].vocab, attrs, rows[first])
     if is_train:
         model.attrs["cache"].clear()
         (vectors,), embed_backprop = model.layers[0]([cast(Doc, forms)], is_train=True)
     else:
         vectors = _embed_with_cache(model, forms, keys)
-    form_of = model.ops.asarray1i(form_of)
-    splits = cast(list[Floats2d], model.ops.unflatten(vectors[form_of], lengths))
+    form_of = model.ops.asarray1i(cast(Ints1d, inverse))
+    splits = cast(list[Floats2d], model.ops.unflatten(vectors[form_of], cast(Ints1d, lengths)))
 
     def backprop(d_splits: list[Floats2d]) -> list[Doc]:
         d_tokens = model.ops.as_contig(model.ops.flatten(d_splits))
@@ -152,5 +153,5 @@ def cached_forms(model: EmbedModel) -> int:
     model (Model): A `WordFormEmbed` layer.
     RETURNS (int): The number of forms.
     """
-    generation = cast(IntArray | None, model.attrs["cache"].generation)
-    return len(generation.slots) if generation is not None else 0
+    cache: WordFormCache = model.attrs["cache"]
+    return len(cache.generation.slots) if cache.generation is not None else 0

@@ -1,7 +1,7 @@
 """The distinct word forms of a batch, as rows of attributes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class WordForms:
         RETURNS (ndarray): Bytes as spaCy lays them out.
             (n_forms, nr_char) uint8
         """
-        return Doc(self.vocab, words=self.texts).to_utf8_array(nr_char=nr_char)
+        return cast(NDArray[Any], Doc(self.vocab, words=self.texts).to_utf8_array(nr_char=nr_char))
 
     @property
     def texts(self) -> list[str]:
