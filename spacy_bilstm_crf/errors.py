@@ -37,16 +37,17 @@ class Errors:
         "possible. Allow at least one path in its masks and transitions."
     )
     CRF102 = (
-        "[CRF102] The scores of document {doc} of the batch are NaN, +inf or too large to add up. Expected finite scores, "
-        "or -inf where something is forbidden. Look for a diverged training: lower the learning rate or clip gradients."
+        "[CRF102] The scores of document {doc} of the batch are NaN, +inf or too large to add up. Expected finite "
+        "scores, or -inf where something is forbidden. Look for a diverged training: lower the learning rate or clip "
+        "gradients."
     )
     CRF103 = (
-        "[CRF103] The {name} given to the CRF has shape {received}, expected {expected}. Potentials, tags and masks are "
-        "batch first: (n_docs, n_tokens, n_tags)."
+        "[CRF103] The {name} given to the CRF has shape {received}, expected {expected}. Potentials, tags and masks "
+        "are batch first: (n_docs, n_tokens, n_tags)."
     )
     CRF104 = (
-        "[CRF104] The annotated path of document {doc} of the batch uses a forbidden move or a tag that is not possible, so "
-        "its loss is infinite. Leave such tags open and use the loss for partial annotation."
+        "[CRF104] The annotated path of document {doc} of the batch uses a forbidden move or a tag that is not "
+        "possible, so its loss is infinite. Leave such tags open and use the loss for partial annotation."
     )
     CRF110 = "[CRF110] Dropout was {dropout}. Expected a rate of at least 0 and less than 1: check [training] dropout."
     CRF111 = "[CRF111] The setting {name} of the BiLSTM-CRF was {value}. Expected at least {least}: check [model]."
@@ -82,20 +83,20 @@ class Errors:
         "model do not belong together: get both from the same saved pipeline."
     )
     CRF310 = (
-        "[CRF310] The span {span} is marked as incorrect under the key '{key}', and is an entity of the same reference. "
-        "Remove it from either of the two."
+        "[CRF310] The span {span} is marked as incorrect under the key '{key}', and is an entity of the same "
+        "reference. Remove it from either of the two."
     )
     CRF311 = (
         "[CRF311] doc.user_data['{key}'] of a reference must hold a tag or None for each of its {n_tokens} tokens, but "
         "is {value}. Give a list of that length."
     )
     CRF312 = (
-        "[CRF312] doc.user_data['{key}'] of a reference must hold the labels that it was annotated for, but is {value}. "
-        "Give a list of strings."
+        "[CRF312] doc.user_data['{key}'] of a reference must hold the labels that it was annotated for, but is "
+        "{value}. Give a list of strings."
     )
     CRF313 = (
-        "[CRF313] The component '{name}' cannot rehearse behind the listener '{listener}': the earlier model would hear "
-        "the present embedding. Give the component an embedding of its own, e.g. with nlp.replace_listeners, or "
+        "[CRF313] The component '{name}' cannot rehearse behind the listener '{listener}': the earlier model would "
+        "hear the present embedding. Give the component an embedding of its own, e.g. with nlp.replace_listeners, or "
         "leave it out: nlp.rehearse(..., exclude=['{name}'])."
     )
     CRF320 = (
@@ -121,7 +122,7 @@ class Errors:
     )
     CRF333 = (
         "[CRF333] The component '{name}' makes new Docs, it cannot set words on the Docs that it reads. Call the "
-        "component, its pipe() or its make_words(docs, predictions), and go on with the Docs that these return."
+        "component, its pipe() or its make_words(predictions), and go on with the Docs that these return."
     )
     CRF400 = "[CRF400] The option {name} of the reader is {value}. Expected {expected}."
     CRF401 = (
@@ -165,24 +166,24 @@ class Errors:
         "Give the file itself if it is named otherwise."
     )
     CRF420 = (
-        "[CRF420] {pattern}: there is no such input. Expected a file, a folder or a glob that finds files with one of the "
-        "endings {suffixes}. Check the path, and put quotes around globs."
+        "[CRF420] {pattern}: there is no such input. Expected a file, a folder or a glob that finds files with one of "
+        "the endings {suffixes}. Check the path, and put quotes around globs."
     )
     CRF421 = (
-        "[CRF421] {path}: what kind of file this is cannot be told from its name. Expected one of the endings {suffixes}. "
-        "Rename the file, or leave it out."
+        "[CRF421] {path}: what kind of file this is cannot be told from its name. Expected one of the endings "
+        "{suffixes}. Rename the file, or leave it out."
     )
     CRF422 = (
-        "[CRF422] {output}: this cannot be used as output folder ({error}). Expected a folder that can be written to, or "
-        "one that can be made: give another path, or change its permissions."
+        "[CRF422] {output}: this cannot be used as output folder ({error}). Expected a folder that can be written to, "
+        "or one that can be made: give another path, or change its permissions."
     )
     CRF423 = (
-        "[CRF423] {output} holds the output of a run with other settings: {differing}. Give another output folder, go on "
-        "with the settings of that run, or throw its output away with --force."
+        "[CRF423] {output} holds the output of a run with other settings: {differing}. Give another output folder, go "
+        "on with the settings of that run, or throw its output away with --force."
     )
     CRF424 = (
-        "[CRF424] {output} holds shards, but no manifest that says what they were made of ({error}). Give another output "
-        "folder, or throw the shards away with --force."
+        "[CRF424] {output} holds shards, but no manifest that says what they were made of ({error}). Give another "
+        "output folder, or throw the shards away with --force."
     )
     CRF425 = (
         "[CRF425] {output}: another run is writing to this folder. Wait until it has finished, or give another folder."
@@ -198,8 +199,8 @@ class Errors:
     )
     CRF429 = "[CRF429] The text is not UTF-8 ({error}). Convert the file to UTF-8."
     CRF430 = (
-        "[CRF430] The line has {n_bytes} bytes, more than the {max_bytes} within which a text of nlp.max_length characters "
-        "must lie. Cut the text, or raise nlp.max_length of the pipeline."
+        "[CRF430] The line has {n_bytes} bytes, more than the {max_bytes} within which a text of nlp.max_length "
+        "characters must lie. Cut the text, or raise nlp.max_length of the pipeline."
     )
     CRF431 = "[CRF431] {path}: the file cannot be read any further ({error}). Repair the file, and use --retry-errors."
     CRF432 = (
@@ -211,8 +212,8 @@ class Errors:
         "is: cut the text, or use fewer processes (--n-process)."
     )
     CRF434 = (
-        "[CRF434] A worker could not go on ({error}). What was finished is kept. When the cause is removed (is the disk "
-        "full?), give the same command again."
+        "[CRF434] A worker could not go on ({error}). What was finished is kept. When the cause is removed (is the "
+        "disk full?), give the same command again."
     )
     CRF435 = "[CRF435] The option {name} is {value}. Expected {expected}."
     CRF436 = "[CRF436] There is no column '{column}'. The columns are: {columns}. Name the one that holds it."
@@ -221,16 +222,16 @@ class Errors:
     )
     CRF438 = "[CRF438] The pipeline left this document out. Look for a component or error handler that drops documents."
     CRF439 = (
-        "[CRF439] Ray has stopped ({error}). What was finished is kept. When the cause is removed, give the same command "
-        "again."
+        "[CRF439] Ray has stopped ({error}). What was finished is kept. When the cause is removed, give the same "
+        "command again."
     )
     CRF440 = (
-        "[CRF440] Workers keep dying on a part of {path} ({part}; the last ended with {end}). What was finished is kept. "
-        "Is there enough memory for --n-process workers? Give the same command again, with fewer."
+        "[CRF440] Workers keep dying on a part of {path} ({part}; the last ended with {end}). What was finished is "
+        "kept. Is there enough memory for --n-process workers? Give the same command again, with fewer."
     )
     CRF445 = (
-        "[CRF445] {path}: the pipeline has no component {name} with the factory ner_crf; there are: {names}. Give a config "
-        "with such a component, and its name with --component."
+        "[CRF445] {path}: the pipeline has no component {name} with the factory ner_crf; there are: {names}. Give a "
+        "config with such a component, and its name with --component."
     )
     CRF470 = (
         "[CRF470] The pipeline has no single component ner_crf that is called {name}. Its components of this kind: "
@@ -238,8 +239,8 @@ class Errors:
     )
     CRF471 = "[CRF471] {path} exists already. Give another place, or overwrite it with --force."
     CRF472 = (
-        "[CRF472] The model predicts {n_entities} entities on annotated text of {path}. Expected at least {least}: give "
-        "more annotated text that it was not trained on."
+        "[CRF472] The model predicts {n_entities} entities on annotated text of {path}. Expected at least {least}: "
+        "give more annotated text that it was not trained on."
     )
     CRF473 = (
         "[CRF473] {path}:{line}: {found}. Expected {expected}: repair the line, or name the field with --text-field."
@@ -261,9 +262,9 @@ class Warnings:
         "corpus; this is said once."
     )
     CRF351 = (
-        "[CRF351] {n_tags} single tags of a batch for the component '{name}' have a label it does not know, or contradict "
-        "the tags around them so that no tag path has them. They are read as missing annotation. Check the tags and "
-        "their scheme; this is said once."
+        "[CRF351] {n_tags} single tags of a batch for the component '{name}' have a label it does not know, or "
+        "contradict the tags around them so that no tag path has them. They are read as missing annotation. Check the "
+        "tags and their scheme; this is said once."
     )
     CRF352 = (
         "[CRF352] {n_borders} word borders of a batch for the component '{name}' fall inside of a token, a number, a "
