@@ -26,7 +26,9 @@ def make_potentials(lengths, n_tags, seed, spread=1.5):
 
 def enumerate_paths(potentials, doc, possible):
     length, n_tags = int(potentials.lengths[doc]), potentials.emissions.shape[2]
-    paths = numpy.array(list(itertools.product(range(n_tags), repeat=length)), dtype=int).reshape(n_tags**length, length)
+    paths = numpy.array(list(itertools.product(range(n_tags), repeat=length)), dtype=int).reshape(
+        n_tags**length, length
+    )
     emissions, moves, start, end = (potentials[i].to(torch.float64).numpy() for i in (0, 2, 3, 4))
     scores = numpy.zeros(len(paths))
     if length:
