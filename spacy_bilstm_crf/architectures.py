@@ -65,7 +65,7 @@ def build_bilstm_crf_v1(
 
 
 def build_word_form_embed_v1(
-    embed: EmbedModel, min_count: int = 1, unseen_rate: float = 0.0, cache_size: int = 20000
+    embed: EmbedModel, min_count: int = 0, unseen_rate: float = 0.0, cache_size: int = 20000
 ) -> EmbedModel:
     """Embed each word form of a batch once. Registered as `spacy-bilstm-crf.WordFormEmbed.v1`.
 

@@ -25,7 +25,7 @@ _UNKNOWN_WORD = 1
 
 
 def WordFormEmbed(
-    embed: EmbedModel, *, min_count: int = 1, unseen_rate: float = 0.0, cache_size: int = 20000
+    embed: EmbedModel, *, min_count: int = 0, unseen_rate: float = 0.0, cache_size: int = 20000
 ) -> EmbedModel:
     """Run an embedding on the distinct word forms of a batch instead of on every token.
 
@@ -33,7 +33,7 @@ def WordFormEmbed(
         its attributes alone.
     min_count (int): How often a word must occur in the training data to be one of its own. All rarer words look alike
         but for their shape, affixes and characters, and so do words that were never seen. 0: every word is its own,
-        for a corpus that is streamed and not seen whole before training.
+        for a corpus that is streamed and not seen whole before training, and for a model that is to learn new words.
     unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction on a CPU; 0 for none.
     RETURNS (Model): From documents to one (n_tokens, nO) array for each.
