@@ -54,6 +54,36 @@ def test_what_looks_lost_comes_back(step, order):
     assert_close(gradient.transitions.diagonal(), scores.softmax(0) * (len(behind) - 1), torch.float64)
 
 
+@pytest.mark.parametrize("fall", [10.0, 27.0, 57.0, 100.0, 229.0, 400.0, 1e3])
+def test_a_lane_that_falls_fast_and_wins_slowly(fall):
+    # Both directions lose the better lane at once, and nothing that is left looks odd. A calm document beside it
+    # would have its batch rescaled rarely.
+    slow = min(7.0, fall / 2)
+    n_slow = int(20 * fall / slow) + 30
+    lanes = two_lanes([-fall] * 10 + [0.0] * n_slow + [-fall] * 10, [0.0] * 10 + [-slow] * n_slow + [0.0] * 10)
+    calm = torch.zeros_like(lanes.emissions)
+    potentials = lanes._replace(emissions=torch.cat([calm, lanes.emissions]), lengths=lanes.lengths.repeat(2))
+    scores = torch.tensor([-20 * fall, -slow * n_slow], dtype=torch.float64)
+    assert_close(crf.log_partition(potentials)[1], scores.logsumexp(0), torch.float64)
+    assert_close(crf.marginals(potentials)[1], scores.softmax(0).expand(n_slow + 20, 2), torch.float64)
+    assert_close(crf.marginals(potentials)[0], torch.full_like(calm[0], 0.5), torch.float64)
+
+
+@pytest.mark.parametrize("depth", [5.0, 20.0, 23.0, 26.0, 27.0, 28.0, 50.0, 200.0])
+def test_dead_ends_that_beckon(depth):
+    # A third tag scores far better at every token and leads nowhere.
+    potentials = draw_potentials([62], 3, spread=0.1)
+    potentials.emissions[0, :, 2] = depth
+    transitions = torch.zeros(3, 3).double()
+    transitions[2] = -torch.inf
+    ends = torch.tensor([0.0, 0.0, -torch.inf]).double()
+    potentials = potentials._replace(transitions=transitions, start_transitions=torch.zeros(3), end_transitions=ends)
+    by_token = potentials.emissions[0, :, :2]
+    assert_close(crf.log_partition(potentials)[0], by_token.logsumexp(1).sum(), torch.float64)
+    assert_close(crf.marginals(potentials)[0, :, :2], by_token.softmax(1), torch.float64)
+    assert (crf.marginals(potentials)[0, :, 2] == 0).all()
+
+
 @pytest.mark.parametrize("spread", [50.0, 100.0, 230.0, 1e3, 1e4])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_large_scores_under_hard_masks(scheme, spread):
