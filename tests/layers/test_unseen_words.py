@@ -62,7 +62,7 @@ def test_without_a_vocabulary_every_word_is_its_own():
 @pytest.mark.parametrize("rate", [0.0, 0.25, 1.0])
 def test_training_makes_a_share_of_the_known_words_unseen(rate):
     docs = make_docs(" ".join(["red"] * 2000))
-    layer = make_layer(docs, unseen_rate=rate)
+    layer = make_layer(docs, min_count=1, unseen_rate=rate)
     unseen = layer.predict(make_docs("never"))[0][0]
     vectors, _ = layer(docs, is_train=True)
     share = float((vectors[0] == unseen).all(axis=1).mean())
@@ -71,7 +71,7 @@ def test_training_makes_a_share_of_the_known_words_unseen(rate):
 
 def test_prediction_makes_no_known_word_unseen():
     docs = make_docs("red green " * 100)
-    layer = make_layer(docs, unseen_rate=1.0)
+    layer = make_layer(docs, min_count=1, unseen_rate=1.0)
     red, green = layer.predict(docs)[0][:2]
     assert not numpy.array_equal(red, green)
 
