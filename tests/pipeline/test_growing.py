@@ -191,7 +191,7 @@ def test_new_labels_are_learnt_while_old_ones_are_rehearsed(trained_bytes, added
     if added_first:
         pipe.add_label("NEW")
     optimizer = nlp.resume_training()
-    optimizer.learn_rate = 0.02
+    optimizer.learn_rate = 0.01
     if not added_first:
         pipe.add_label("NEW")
     old = len(pipe.tags) - len(pipe.tag_scheme.prefixes)
