@@ -7,43 +7,51 @@ made, in time linear in its length, and everything that hangs on the old one is 
 from typing import Any
 
 import numpy
-from spacy.attrs import ENT_ID, ENT_IOB, ENT_KB_ID, ENT_TYPE, IDX, LENGTH, SENT_START, SPACY
+from spacy.attrs import ENT_ID, ENT_IOB, ENT_KB_ID, ENT_TYPE, SENT_START
 from spacy.tokens import Doc, Span, SpanGroup
 from thinc.backends import get_array_ops
 
 from ..types import IntArray
+from .character_batch import CharacterBatch
+from .word_batch import Words
 
 _KEPT_ATTRS = [ENT_IOB, ENT_TYPE, ENT_KB_ID, ENT_ID, SENT_START]
 _EXTENSION = "._."
 
 
-def merge_tokens(doc: Doc, starts: IntArray) -> Doc:
-    """Make a document whose tokens are runs of another document's tokens.
+def make_words(batch: CharacterBatch, words: Words) -> list[Doc]:
+    """Make documents whose tokens are words, each made of tokens of the documents of a batch.
 
     The text is the same to the last character. A word has the entity and sentence annotation of its first token, and
     the mean of its rows of `tensor`. Spans, in span groups and with the values of their extension attributes, grow to
     the words that they touch. Other annotation of tokens (tags, lemmas, ...) was about characters and is not kept.
 
-    doc (Doc): The document. It is left as it is.
-    starts (IntArray): Index of the first token of each word, the first being 0.
-        (n_words,) int64
-    RETURNS (Doc): The new document.
+    batch (CharacterBatch): The documents. They are left as they are.
+    words (Words): The words, in order, every token in one of them.
+    RETURNS (list[Doc]): The new documents.
     """
-    text = doc.text
-    columns = doc.to_array([IDX, LENGTH, SPACY]).astype("int64")
-    last = numpy.append(starts[1:], len(doc))[: len(starts)] - 1
-    bounds = zip(columns[starts, 0].tolist(), (columns[last, 0] + columns[last, 1]).tolist(), strict=True)
-    words = [text[start:end] for start, end in bounds]
-    new = Doc(doc.vocab, words=words, spaces=(columns[last, 2] != 0).tolist(), user_data=dict(doc.user_data))
-    _move_document(doc, new, starts)
-    kept: Any = doc.to_array(_KEPT_ATTRS)[starts]
-    if kept.any():
-        new.from_array(_KEPT_ATTRS, kept)
-    if len(doc.spans) or any(_is_span_key(key) for key in doc.user_data):
-        word_of = numpy.searchsorted(starts, numpy.arange(len(doc)), side="right") - 1  # (n_tokens,)
-        _move_spans(doc, new, word_of.tolist())
-        _move_span_extensions(doc, new)
-    return new
+    starts, ends = batch.offsets
+    first_characters, last_characters = starts[words.starts].tolist(), ends[words.ends - 1].tolist()
+    spaces = batch.has_space[words.ends - 1].tolist()
+    has_annotation = batch.has_annotation().tolist()
+    made, first = [], 0
+    first_tokens = words.starts_by_doc(numpy.cumsum(batch.lengths) - batch.lengths)
+    for doc, text, tokens, is_annotated in zip(batch.docs, batch.texts, first_tokens, has_annotation, strict=True):
+        last = first + len(tokens)
+        bounds = zip(first_characters[first:last], last_characters[first:last], strict=True)
+        strings = [text[start:end] for start, end in bounds]
+        new = Doc(doc.vocab, words=strings, spaces=spaces[first:last], user_data=dict(doc.user_data))
+        _move_document(doc, new, tokens)
+        if is_annotated:
+            kept: Any = doc.to_array(_KEPT_ATTRS)[tokens]
+            new.from_array(_KEPT_ATTRS, kept)
+        if doc.spans or any(map(_is_span_key, doc.user_data)):
+            word_of = numpy.searchsorted(tokens, numpy.arange(len(doc)), side="right") - 1  # (n_tokens,)
+            _move_spans(doc, new, word_of.tolist())
+            _move_span_extensions(doc, new)
+        made.append(new)
+        first = last
+    return made
 
 
 def _move_document(doc: Any, new: Any, starts: IntArray) -> None:

@@ -3,9 +3,9 @@
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-import numpy
 from spacy.attrs import IDX
 from spacy.language import Language
 from spacy.tokens import Doc, Token
@@ -16,13 +16,13 @@ from thinc.api import Config
 from ..errors import Errors, Warnings
 from ..probabilities import Distribution, allowed_log_probs
 from ..tag_scheme import TagScheme
-from ..types import BORDERS_KEY, Annotation, BoolArray, CRFModel, FloatArray, IntArray
-from .borders import preset_borders, text_borders
+from ..types import BORDERS_KEY, Annotation, BoolArray, CRFModel, FloatArray
+from .character_batch import CharacterBatch
 from .crf_pipe import CRFPipe
 from .extensions import register_extensions
 from .gold_words import read_gold_words
-from .retokenize import merge_tokens
-from .word_batch import Segmentation, WordBatch
+from .retokenize import make_words
+from .word_batch import Segmentation, WordBatch, Words
 
 DEFAULT_CONFIG = """
 [model]
@@ -72,14 +72,15 @@ def make_segmenter_crf(
 class WordPredictions:
     """The words found in a batch, before they are made.
 
-    starts (list[IntArray]): For each document, the index of the first token of each word.
-        (n_words,) int64
-    probabilities (list[FloatArray] | None): For each document, the probability of each word.
+    characters (CharacterBatch): The documents.
+    words (Words): The words.
+    probabilities (FloatArray | None): The probability of each word, if it is wanted.
         (n_words,) float64
     """
 
-    starts: list[IntArray]
-    probabilities: list[FloatArray] | None = None
+    characters: CharacterBatch
+    words: Words
+    probabilities: FloatArray | None = None
 
 
 class SegmenterCRF(CRFPipe):
@@ -152,7 +153,7 @@ class SegmenterCRF(CRFPipe):
         docs (list[Doc]): Documents of characters. They are left as they are.
         RETURNS (list[Doc]): Documents of words.
         """
-        return self.make_words(docs, self.predict(docs))
+        return self.make_words(self.predict(docs))
 
     def predict(self, docs: Iterable[Doc]) -> WordPredictions:
         """Find the words of documents, without changing them.
@@ -160,23 +161,19 @@ class SegmenterCRF(CRFPipe):
         docs (Iterable[Doc]): The documents.
         RETURNS (WordPredictions): What was found.
         """
-        batch = self.read_batch(list(docs))
+        characters = CharacterBatch.from_docs(list(docs))
+        batch = self._read_batch(characters)
         words = batch.best_words()
-        starts = words.starts_by_doc(batch.distribution.offsets)
-        if self.cfg["prob_attr"] is None:
-            return WordPredictions(starts)
-        splits = numpy.cumsum([len(part) for part in starts])[:-1]
-        return WordPredictions(starts, numpy.split(batch.probabilities(words), splits)[: len(starts)])
+        probabilities = None if self.cfg["prob_attr"] is None else batch.probabilities(words)
+        return WordPredictions(characters, words, probabilities)
 
-    def read_batch(self, docs: list[Doc]) -> WordBatch:
-        """Find the distribution over the tag paths of documents.
-
-        docs (list[Doc]): Documents of characters.
-        RETURNS (WordBatch): The distribution.
-        """
+    def _read_batch(self, characters: CharacterBatch) -> WordBatch:
+        """Find the distribution over tag paths."""
         self._require_weights()
-        possible = self.get_possible_tags(docs, is_train=False)
-        return WordBatch(self.tag_scheme, Distribution(self.model.predict(docs), self.allowed_transitions, possible))
+        borders = characters.text_borders().combine(characters.preset_borders(self.cfg["words_key"]))
+        possible = borders.possible_tags(self.tag_scheme) if borders.is_informative() else None
+        potentials = self.model.predict(list(characters.docs))
+        return WordBatch(self.tag_scheme, Distribution(potentials, self.allowed_transitions, possible))
 
     def n_best(self, docs: Iterable[Doc], n: int = 5) -> list[list[Segmentation]]:
         """Find the n most probable segmentations, without changing the documents.
@@ -187,8 +184,8 @@ class SegmenterCRF(CRFPipe):
             there are no more.
         RAISES (ValueError): CRF322 if n is less than 1.
         """
-        docs = list(docs)
-        return self.read_batch(docs).n_best(docs, n)
+        characters = CharacterBatch.from_docs(list(docs))
+        return self._read_batch(characters).n_best(characters.docs, n)
 
     def log_prob(self, examples: Iterable[Example]) -> FloatArray:
         """Compute how probable the words of references are. What is not known of them is left open.
@@ -198,23 +195,22 @@ class SegmenterCRF(CRFPipe):
             (n_examples,) float64
         """
         examples = list(examples)
-        distribution = self.read_batch([eg.predicted for eg in examples]).distribution
+        distribution = self._read_batch(CharacterBatch.from_docs([eg.predicted for eg in examples])).distribution
         return allowed_log_probs(distribution, read_gold_words(examples).borders.possible_tags(self.tag_scheme))
 
-    def make_words(self, docs: Iterable[Doc], predictions: WordPredictions) -> list[Doc]:
+    def make_words(self, predictions: WordPredictions) -> list[Doc]:
         """Make the words that were found.
 
-        docs (Iterable[Doc]): The documents. They are left as they are.
-        predictions (WordPredictions): What `predict` returned for them.
+        predictions (WordPredictions): What `predict` returned for documents. These are left as they are.
         RETURNS (list[Doc]): Documents of words.
         """
-        made = [merge_tokens(doc, starts) for doc, starts in zip(docs, predictions.starts, strict=True)]
-        prob_attr = self.cfg["prob_attr"]
-        if prob_attr is not None and predictions.probabilities is not None:
-            for doc, probabilities in zip(made, predictions.probabilities, strict=True):
+        made = make_words(predictions.characters, predictions.words)
+        if predictions.probabilities is not None:
+            probabilities = iter(predictions.probabilities.tolist())
+            for doc in made:
                 # What `token._.prob = ...` does, without a Token for each.
-                keys: Any = (("._.", prob_attr, start, None) for start in doc.to_array([IDX]).tolist())
-                doc.user_data.update(zip(keys, probabilities.tolist(), strict=True))
+                keys: Any = (("._.", self.cfg["prob_attr"], start, None) for start in doc.to_array([IDX]).tolist())
+                doc.user_data.update(zip(keys, islice(probabilities, len(doc)), strict=True))
         return made
 
     def set_annotations(self, docs: Iterable[Doc], scores: WordPredictions) -> None:
@@ -233,9 +229,10 @@ class SegmenterCRF(CRFPipe):
         RETURNS (BoolArray | None): None if every token may have every tag.
             (n_tokens, n_tags) bool
         """
-        borders = text_borders(docs)
+        characters = CharacterBatch.from_docs(docs)
+        borders = characters.text_borders()
         if not is_train:
-            borders = borders.combine(preset_borders(docs, self.cfg["words_key"]))
+            borders = borders.combine(characters.preset_borders(self.cfg["words_key"]))
         return borders.possible_tags(self.tag_scheme) if borders.is_informative() else None
 
     def get_annotation(self, examples: list[Example], possible_tags: BoolArray | None) -> Annotation:
@@ -247,7 +244,7 @@ class SegmenterCRF(CRFPipe):
         RAISES (ValueError): CRF330 or CRF331 if single borders cannot be read.
         """
         gold = read_gold_words(examples)
-        text = text_borders([eg.predicted for eg in examples])
+        text = CharacterBatch.from_docs([eg.predicted for eg in examples]).text_borders()
         borders = gold.borders.combine(text)
         n_lost = gold.n_lost + gold.borders.count_contradictions(text)
         if n_lost and not self.n_lost_borders:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 from tiny_segmenters import TOKENIZER
 
-from spacy_bilstm_crf.pipeline.borders import BORDER, JOINED, UNKNOWN, Borders, preset_borders, text_borders
+from spacy_bilstm_crf.pipeline.borders import BORDER, JOINED, UNKNOWN, Borders
+from spacy_bilstm_crf.pipeline.character_batch import CharacterBatch
 from spacy_bilstm_crf.tag_scheme import TagScheme
 
 SCHEME = TagScheme("BMES", outside=False)
@@ -74,6 +75,14 @@ def test_of_two_sources_the_stronger_one_counts(pairs):
     expected = [two if two != UNKNOWN else one for one, two in pairs]
     assert weak.combine(strong).states[1:].tolist() == expected[1:]
     assert weak.count_contradictions(strong) == sum({one, two} == {JOINED, BORDER} for one, two in pairs[1:])
+
+
+def text_borders(docs):
+    return CharacterBatch.from_docs(docs).text_borders()
+
+
+def preset_borders(docs, words_key):
+    return CharacterBatch.from_docs(docs).preset_borders(words_key)
 
 
 def states_of(borders):

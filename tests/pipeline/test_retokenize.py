@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span, SpanGroup, Token
 from tiny_segmenters import TOKENIZER
 
-from spacy_bilstm_crf.pipeline.retokenize import merge_tokens
+from spacy_bilstm_crf.pipeline.character_batch import CharacterBatch
+from spacy_bilstm_crf.pipeline.retokenize import make_words
+from spacy_bilstm_crf.pipeline.word_batch import Words
 
 NLP = spacy.blank("xx", config={"nlp": {"tokenizer": TOKENIZER}})
 ATTR = "retokenize_test"
@@ -23,6 +25,11 @@ def extensions():
     yield
     for kind in (Doc, Span, Token):
         kind.remove_extension(ATTR)
+
+
+def merge_tokens(doc, starts):
+    ends = numpy.append(starts[1:], len(doc))[: len(starts)]
+    return make_words(CharacterBatch.from_docs([doc]), Words(starts, ends, numpy.zeros_like(starts)))[0]
 
 
 @st.composite
@@ -146,3 +153,17 @@ def seconds_for(n_tokens):
 def test_time_is_linear():
     seconds_for(1000)
     assert seconds_for(80_000) < 3 * 8 * seconds_for(10_000)
+
+
+@given(st.lists(docs_with_starts(), max_size=4))
+def test_documents_of_a_batch_do_not_see_each_other(docs_and_starts):
+    docs = [doc for doc, _ in docs_and_starts]
+    firsts = numpy.cumsum([0, *map(len, docs)]).tolist()
+    rows = [starts + first for (_, starts), first in zip(docs_and_starts, firsts, strict=False)]
+    starts = numpy.concatenate([numpy.zeros(0, dtype="int64"), *rows])
+    ends = numpy.append(starts[1:], firsts[-1])[: len(starts)]
+    index = numpy.repeat(numpy.arange(len(docs)), [len(row) for row in rows]).astype("int64")
+    made = make_words(CharacterBatch.from_docs(docs), Words(starts, ends, index))
+    assert [[token.text_with_ws for token in doc] for doc in made] == [
+        [token.text_with_ws for token in merge_tokens(doc, starts)] for doc, starts in docs_and_starts
+    ]
