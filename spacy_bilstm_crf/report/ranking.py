@@ -1,7 +1,7 @@
 """Which texts to annotate next: those that the model is least sure of."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from ..errors import Errors
 from ..pipeline.entity_output import split_by_doc
+from ..pipeline.ner_crf import NERCRF
 from ..probabilities import entropies, n_best_paths
-from .scored import find_recognizer
+from .scored import find_recognizer, read_predicted
 
 ENTROPY, LEAST_CONFIDENCE, MARGIN = "entropy", "least-confidence", "margin"
 MEASURES = (ENTROPY, LEAST_CONFIDENCE, MARGIN)
@@ -123,32 +125,28 @@ def score_texts(
     before = nlp.pipe_names[: nlp.pipe_names.index(name)]
     for group in minibatch(texts, size=batch_size):
         items = list(group)
+        # Nothing is yielded in here: whoever reads may use the pipeline in between.
         with nlp.select_pipes(enable=before), nlp.memory_zone():
             docs = list(nlp.pipe(text for text, _ in items))
-            batch = pipe.read_batch(docs, keep_ents=not pipe.cfg["overwrite"])
-            log_probs, paths = n_best_paths(batch.calibrated, 2)
-            probs = numpy.exp(log_probs)
-            entropy = entropies(batch.calibrated).tolist()
-            found = batch.score(batch.read_entities(paths[0]))
-            places = split_by_doc(found.entities, batch.columns.lengths)
-            for i, ((text, fields), doc, (offset, place)) in enumerate(zip(items, docs, places, strict=True)):
-                spans = [
-                    {
-                        "start": doc[start - offset].idx,
-                        "end": doc[end - offset - 1].idx + len(doc[end - offset - 1]),
-                        "label": pipe.labels[label],
-                        "prob": round(prob, _DIGITS),
-                    }
-                    for start, end, label, prob in zip(
-                        found.entities.starts[place].tolist(),
-                        found.entities.ends[place].tolist(),
-                        found.entities.labels[place].tolist(),
-                        found.probabilities[place].tolist(),
-                        strict=True,
-                    )
-                ]
-                best, second = probs[i].tolist()
-                yield RankedText(text, fields, entropy[i], best, best - second, len(doc), spans)
+            ranked = _score_docs(pipe, docs, items)
+        yield from ranked
+
+
+def _score_docs(pipe: NERCRF, docs: list[Doc], items: Sequence[tuple[str, dict[str, Any]]]) -> list[RankedText]:
+    batch = pipe.read_batch(docs, keep_ents=not pipe.cfg["overwrite"])
+    log_probs, paths = n_best_paths(batch.calibrated, 2)
+    entropy = entropies(batch.calibrated).tolist()
+    found = batch.score(batch.read_entities(paths[0]))
+    places = split_by_doc(found.entities, batch.columns.lengths)
+    ranked = []
+    for i, ((text, fields), doc, (offset, place)) in enumerate(zip(items, docs, places, strict=True)):
+        best, second = numpy.exp(log_probs[i]).tolist()
+        spans = [
+            {"start": ent.start, "end": ent.end, "label": ent.label, "prob": round(ent.prob or 0.0, _DIGITS)}
+            for ent in read_predicted(doc, found, offset, place, pipe.labels)
+        ]
+        ranked.append(RankedText(text, fields, entropy[i], best, best - second, len(doc), spans))
+    return ranked
 
 
 def write_ranking(

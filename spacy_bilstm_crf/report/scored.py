@@ -146,7 +146,7 @@ def read_scored_docs(scored: ScoredBatch, labels: Sequence[str]) -> list[ScoredD
     docs = []
     for example, (offset, place) in zip(scored.examples, places, strict=True):
         doc = example.predicted
-        predicted = list(_read_predicted(doc, found, offset, place, labels))
+        predicted = list(read_predicted(doc, found, offset, place, labels))
         if has_presets:
             predicted += [Predicted(ent.start_char, ent.end_char, ent.label_, None) for ent in doc.ents]
         gold = [Gold(ent.start_char, ent.end_char, ent.label_) for ent in example.reference.ents]
@@ -156,9 +156,18 @@ def read_scored_docs(scored: ScoredBatch, labels: Sequence[str]) -> list[ScoredD
     return docs
 
 
-def _read_predicted(
+def read_predicted(
     doc: Doc, found: ScoredEntities, offset: int, place: slice, labels: Sequence[str]
 ) -> Iterator[Predicted]:
+    """Read a document's entities, by characters.
+
+    doc (Doc): The document.
+    found (ScoredEntities): The entities of its batch.
+    offset (int): First row of the document.
+    place (slice): Where its entities are.
+    labels (Sequence[str]): The recognizer's labels.
+    YIELDS (Predicted): The entities, in order.
+    """
     entities = found.entities
     columns = (entities.starts[place], entities.ends[place], entities.labels[place], found.probabilities[place])
     for start, end, label, prob in zip(*(column.tolist() for column in columns), strict=True):
