@@ -54,7 +54,7 @@ MAY_IMPORT_LIBRARIES = {
     "tag_scheme": {"numpy", "spacy.training.iob_utils"},
     "crf": {"torch"},
     "network": {"torch"},
-    "types": {"numpy", "spacy", "thinc"},
+    "types": {"numpy", "spacy", "thinc", "torch"},
     "characters": {"numpy"},
 }
 MAY_NOT_IMPORT = {

@@ -107,9 +107,9 @@ def score_path(lattice: Lattice, path: Tensor, moves: Tensor) -> Tensor:
     """Add up the scores of paths.
 
     lattice (Lattice): The lattice.
-    path (Tensor): From `path_moves`, as the next.
+    path (Tensor): Tags, from `path_moves`.
         (n_tokens, n_docs), int64
-    moves (Tensor):
+    moves (Tensor): Moves between them, from `path_moves`.
         (n_tokens + 1, n_docs), int64
     RETURNS (Tensor): The scores, in nats; -inf for impossible paths.
         (n_docs,), float64 where the device has it

@@ -131,11 +131,13 @@ def test_listeners_can_be_replaced(shared):
     assert predict_ents(loaded) == before
 
 
-def test_a_recognizer_can_be_sourced(trained):
+def test_a_recognizer_can_be_sourced(trained_bytes):
+    # spaCy gives the component of the source its new name.
+    source = load(trained_bytes)
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    nlp.add_pipe("ner_crf", name="names", source=trained)
-    assert predict_ents(nlp) == predict_ents(trained)
+    nlp.add_pipe("ner_crf", name="names", source=source)
+    assert predict_ents(nlp) == predict_ents(source)
     assert nlp.get_pipe("names").labels == LABELS
 
 
