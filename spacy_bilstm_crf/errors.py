@@ -212,7 +212,7 @@ class Errors:
         "is: cut the text, or use fewer processes (--n-process)."
     )
     CRF434 = (
-        "[CRF434] A worker could not go on ({error}). What was finished is kept. When the cause is removed (is the "
+        "[CRF434] A worker could not go on: {error} What was finished is kept. When the cause is removed (is the "
         "disk full?), give the same command again."
     )
     CRF435 = "[CRF435] The option {name} is {value}. Expected {expected}."

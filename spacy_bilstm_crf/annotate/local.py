@@ -142,7 +142,7 @@ class LocalEngine:
     def _handle(self, worker: Worker, event: Event) -> None:
         kind, order = event["event"], worker.order
         if kind == "fatal":
-            raise ValueError(event["reason"])
+            raise ValueError(Errors.CRF434.format(error=event["reason"]))
         if order is not None:
             if kind == "document":
                 order.last = event["i"]

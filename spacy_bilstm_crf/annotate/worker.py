@@ -14,7 +14,6 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-from ..errors import Errors
 from .job import Job, Slice
 from .reading import describe_error
 
@@ -34,7 +33,8 @@ def main() -> None:
     try:
         _work(orders, events)
     except Exception as error:
-        _tell(events, event="fatal", reason=_explain(error))
+        text = str(error)
+        _tell(events, event="fatal", reason=text if text.startswith("[CRF") else describe_error(error))
         sys.exit(1)
 
 
@@ -63,11 +63,6 @@ def _work(orders: "queue.SimpleQueue[dict[str, Any]]", events: BinaryIO) -> None
 
 def _tell(events: BinaryIO, **event: Any) -> None:
     events.write(json.dumps(event).encode("ascii") + b"\n")
-
-
-def _explain(error: Exception) -> str:
-    text = str(error)
-    return text if text.startswith("[CRF") else Errors.CRF434.format(error=describe_error(error))
 
 
 if __name__ == "__main__":

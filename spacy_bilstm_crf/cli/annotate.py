@@ -1,7 +1,7 @@
 """Command `crf annotate`: a trained pipeline on a corpus of any size."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spacy.cli._util import Arg, Opt
 from wasabi.printer import Printer
@@ -51,29 +51,13 @@ def annotate_cli(
     from ..annotate import Job, annotate
 
     msg = Printer()
+    names = tuple(name.strip() for name in exclude.split(",") if name.strip())
+    what: dict[str, Any] = {"text_field": text_field, "id_field": id_field, "shard_size": shard_size, "exclude": names}
+    what.update(output_format=output_format, probabilities=probabilities, code=None if code is None else str(code))
+    how: dict[str, Any] = {"engine": engine, "n_process": n_process, "gpu_id": gpu_id, "ray_address": ray_address}
+    how.update(force=force, retry_errors=retry_errors, show_progress=True)
     try:
-        job = Job(
-            model=model,
-            output=output,
-            output_format=output_format,
-            text_field=text_field,
-            id_field=id_field,
-            shard_size=shard_size,
-            exclude=tuple(name.strip() for name in exclude.split(",") if name.strip()),
-            probabilities=probabilities,
-            code=None if code is None else str(code),
-        )
-        summary = annotate(
-            job,
-            inputs,
-            engine=engine,
-            n_process=n_process,
-            gpu_id=gpu_id,
-            ray_address=ray_address,
-            force=force,
-            retry_errors=retry_errors,
-            show_progress=True,
-        )
+        summary = annotate(Job(model, output, **what), inputs, **how)
     except (ValueError, ImportError, OSError) as error:
         msg.fail("The run has stopped", str(error), exits=STOPPED)
     except KeyboardInterrupt:
