@@ -133,17 +133,28 @@ def build_char_cnn_v1(
 
 
 def build_char_ngram_embed_v1(
-    width: int = 64, pair_width: int = 32, class_width: int = 8, min_count: int = 2, unknown_rate: float = 0.3
+    width: int = 64,
+    pair_width: int = 32,
+    class_width: int = 8,
+    word_width: int = 8,
+    min_count: int = 2,
+    unknown_rate: float = 0.3,
 ) -> EmbedModel:
-    """Embed characters, pairs and classes of them. Registered as `spacy-bilstm-crf.CharNgramEmbed.v1`.
+    """Embed characters, pairs, words and classes of them. Registered as `spacy-bilstm-crf.CharNgramEmbed.v1`.
 
     width (int): Width of the vector of a character.
     pair_width (int): Width of the vector of the pair with the character before, and of that with the one behind.
     class_width (int): Width of the vector of the classes of a character and its neighbours.
+    word_width (int): Width of the vectors of the longest listed words that a character begins, ends or is inside of.
     min_count (int): How often a character or pair must occur in the training data to have a vector of its own.
     unknown_rate (float): Share of the pairs that are read as unknown in training.
     RETURNS (Model): From documents to one array of character vectors for each.
     """
     return CharNgramEmbed(
-        width=width, pair_width=pair_width, class_width=class_width, min_count=min_count, unknown_rate=unknown_rate
+        width=width,
+        pair_width=pair_width,
+        class_width=class_width,
+        word_width=word_width,
+        min_count=min_count,
+        unknown_rate=unknown_rate,
     )

@@ -1,6 +1,6 @@
 """The words of a reference, as borders between the tokens of the predicted document."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy
 from spacy.attrs import IDX, IS_SPACE
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import minibatch
 
 from ..errors import Errors
 from ..types import BORDERS_KEY, BoolArray
@@ -40,6 +41,19 @@ def read_gold_words(examples: Sequence[Example]) -> GoldWords:
         parts.append(states)
         n_lost += lost
     return GoldWords(Borders(numpy.concatenate(parts), lengths), n_lost)
+
+
+def segmented_batches(examples: Iterable[Example], *, size: int = 1000) -> Iterator[tuple[list[Doc], BoolArray]]:
+    """Read the words of many references, of those that know all of them.
+
+    examples (Iterable[Example]): The examples.
+    size (int): Number of examples that are read at once.
+    YIELDS (tuple): Predicted documents, and which of all their tokens begin a word.
+        (n_tokens,) bool
+    """
+    for batch in minibatch(examples, size):
+        known = [example for example in batch if not _has_single_borders(example)]
+        yield [example.predicted for example in known], read_gold_words(known).borders.states == BORDER
 
 
 def _has_single_borders(example: Example) -> bool:

@@ -20,7 +20,7 @@ from ..types import BORDERS_KEY, Annotation, BoolArray, CRFModel, FloatArray
 from .character_batch import CharacterBatch
 from .crf_pipe import CRFPipe
 from .extensions import register_extensions
-from .gold_words import read_gold_words
+from .gold_words import read_gold_words, segmented_batches
 from .retokenize import make_words
 from .word_batch import Segmentation, WordBatch, Words
 
@@ -272,4 +272,7 @@ class SegmenterCRF(CRFPipe):
         if words and not is_cut:
             warnings.warn(Warnings.CRF353.format(name=self.name), stacklevel=2)
         self.cfg["known_words"] = sorted(words)
+        for node in self.model.walk():
+            if "learn_words" in node.attrs:
+                node.attrs["learn_words"](node, segmented_batches(get_examples()))
         super().initialize(get_examples, nlp=nlp, labels=[])

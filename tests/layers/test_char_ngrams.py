@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_bilstm_crf.layers.char_ngrams import CharNgramEmbed, learn_vocabulary
+from spacy_bilstm_crf.layers.char_features import MAX_WORD, CharacterKeys
+from spacy_bilstm_crf.layers.char_ngrams import CharNgramEmbed, learn_vocabulary, learn_words
 
-WIDTHS = {"width": 5, "pair_width": 3, "class_width": 2}
-PARTS = {"characters": slice(0, 5), "before": slice(5, 8), "behind": slice(8, 11), "classes": slice(11, 13)}
+WIDTHS = {"width": 5, "pair_width": 3, "class_width": 2, "word_width": 2}
+PARTS = {
+    "characters": slice(0, 5),
+    "before": slice(5, 8),
+    "behind": slice(8, 11),
+    "classes": slice(11, 13),
+    "words": slice(13, 19),
+}
 VOCAB = spacy.blank("xx").vocab
 
 
@@ -25,7 +32,7 @@ def make_doc(text):
     )
 
 
-def make_embed(texts=("甲乙甲乙", "乙甲乙丙", "|9|9"), **settings):
+def make_embed(texts, **settings):
     model = CharNgramEmbed(**{**WIDTHS, "min_count": 1, **settings})
     docs = [make_doc(text) for text in texts]
     learn_vocabulary(model, docs)
@@ -35,6 +42,12 @@ def make_embed(texts=("甲乙甲乙", "乙甲乙丙", "|9|9"), **settings):
 
 def vectors(model, text):
     return model.predict([make_doc(text)])[0]
+
+
+def segmented(*sentences):
+    """Documents of characters, and where their words begin."""
+    is_start = [i == 0 for sentence in sentences for word in sentence.split() for i in range(len(word))]
+    return [make_doc("".join(sentence.split())) for sentence in sentences], numpy.array(is_start, dtype=bool)
 
 
 def part(model, text, name):
@@ -93,12 +106,13 @@ def test_documents_do_not_see_each_other(texts):
 
 def test_gradients_are_those_of_the_rows():
     model = make_embed(["甲乙甲乙", "乙甲乙丙"], unknown_rate=0.0)
+    learn_words(model, [segmented("甲乙 甲乙 丙")])
     docs = [make_doc("甲乙甲"), make_doc(""), make_doc("丁")]
     Y, backprop = model(docs, is_train=True)
     rng = numpy.random.default_rng(0)
     dY = [rng.standard_normal(y.shape).astype("float32") for y in Y]
     backprop(dY)
-    for name in ("characters", "pairs", "classes"):
+    for name in ("characters", "pairs", "classes", "words"):
         gradient, table = model.get_grad(name), model.get_param(name)
         for row, column in [*zip(*numpy.nonzero(gradient), strict=True)][::7]:
             change = numpy.zeros_like(table)
@@ -133,6 +147,7 @@ def test_vectors_are_learnt():
 
 def test_it_is_stored_with_what_is_listed():
     model = make_embed(["甲乙甲乙"], min_count=1)
+    learn_words(model, [segmented("甲乙 甲乙")])
     stored = CharNgramEmbed(**WIDTHS).from_bytes(model.to_bytes())
     for other in (stored, copy.deepcopy(model), model.copy()):
         assert (vectors(other, "甲乙丙") == vectors(model, "甲乙丙")).all()
@@ -150,3 +165,62 @@ def test_the_vocabulary_is_that_of_all_documents():
     learn_vocabulary(model, (make_doc(text) for text in texts))
     # The edges of documents are listed as well.
     assert len(model.attrs["known"]["characters"]) == 2500 + 2
+
+
+def places(text, words):
+    """For each character, the longest of the words that it begins, ends or is inside of."""
+    known = numpy.unique(
+        numpy.concatenate([CharacterKeys.from_docs(docs).words(s) for docs, s in map(segmented, words)])
+    )
+    begins, ends, middle = CharacterKeys.from_docs([make_doc("甲"), make_doc(text), make_doc("乙")]).places(known)
+    return [
+        (begins - 0)[1:-1].tolist(),
+        (ends - MAX_WORD - 1)[1:-1].tolist(),
+        (middle - 2 * MAX_WORD - 2)[1:-1].tolist(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "begins", "ends", "middle"),
+    [
+        ("甲乙丙", ["甲乙"], [2, 0, 0], [0, 2, 0], [0, 0, 0]),
+        ("甲乙丙", ["甲乙", "甲乙丙", "乙丙"], [3, 2, 0], [0, 2, 3], [0, 3, 0]),
+        ("甲乙丙丁戊己", ["甲乙丙丁戊"], [5, 0, 0, 0, 0, 0], [0, 0, 0, 0, 5, 0], [0, 5, 5, 5, 0, 0]),
+        ("甲乙", ["乙甲", "甲甲", "丙"], [0, 0], [0, 0], [0, 0]),
+        # Words end with the document.
+        ("乙丙", ["甲乙", "丙乙"], [0, 0], [0, 0], [0, 0]),
+    ],
+)
+def test_words_that_stand_in_a_text_are_found(text, words, begins, ends, middle):
+    assert places(text, words) == [begins, ends, middle]
+
+
+@given(
+    st.lists(st.text(alphabet="甲乙丙", min_size=1, max_size=7), min_size=1, max_size=6),
+    st.text(alphabet="甲乙丙", min_size=1, max_size=9),
+)
+def test_words_are_found_as_strings_are(words, text):
+    spans = [
+        (i, j) for i in range(len(text)) for j in range(i + 2, min(len(text), i + MAX_WORD) + 1) if text[i:j] in words
+    ]
+    longest = lambda lengths: max(lengths, default=0)  # noqa: E731
+    assert places(text, [" ".join(words)]) == [
+        [longest(j - i for i, j in spans if i == k) for k in range(len(text))],
+        [longest(j - i for i, j in spans if j - 1 == k) for k in range(len(text))],
+        [longest(j - i for i, j in spans if i < k < j - 1) for k in range(len(text))],
+    ]
+
+
+def test_a_word_that_occurs_once_is_unknown_in_training_alone():
+    model = make_embed(["甲乙丙丁"], unknown_rate=0.0)
+    unlisted = part(model, "甲乙丙丁", "words")
+    learn_words(model, [segmented("甲乙 丙丁"), segmented("甲乙")])
+    (trained,), _ = model([make_doc("甲乙丙丁")], is_train=True)
+    listed = part(model, "甲乙丙丁", "words")
+    assert (listed != unlisted).any(axis=1).all()
+    assert (trained[:2, PARTS["words"]] == listed[:2]).all()
+    assert (trained[2:, PARTS["words"]] == unlisted[2:]).all()
+
+
+def test_it_learns_no_words_where_nothing_knows_them():
+    assert "words" not in make_embed(["甲乙"]).attrs["known"]
