@@ -114,4 +114,6 @@ class Slice:
         row (int): Its number in the file, from 1.
         RETURNS (str): File and number.
         """
-        return f"{self.path}:{row}"
+        # a file's name may hold bytes that no output can
+        path = self.path if self.path.isascii() else self.path.encode("utf8", "replace").decode("utf8")
+        return f"{path}:{row}"

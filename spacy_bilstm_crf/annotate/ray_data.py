@@ -121,17 +121,24 @@ def _cluster(address: str | None, n_process: int) -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.WARNING)  # our own bar shows the same, in documents
     is_ours = not ray.is_initialized()
-    if is_ours:
-        # One more than the actors take: cutting files needs one too.
-        own = {"num_cpus": n_process + 1, "include_dashboard": False} if address is None else {"address": address}
-        ray.init(log_to_driver=False, logging_level="warning", **own)
     try:
+        if is_ours:
+            _start(ray, address, n_process)
         yield
     finally:
         context.enable_progress_bars = shown
         logger.setLevel(level)
         if is_ours:
             ray.shutdown()
+
+
+def _start(ray: Any, address: str | None, n_process: int) -> None:
+    # One processor more than the actors take: cutting files needs one too.
+    own = {"num_cpus": n_process + 1, "include_dashboard": False} if address is None else {"address": address}
+    try:
+        ray.init(log_to_driver=False, logging_level="warning", **own)
+    except Exception as error:  # of many types, up to the base class
+        raise ValueError(Errors.CRF439.format(error=describe_error(error))) from error
 
 
 def _enter(folder: str) -> None:

@@ -113,7 +113,6 @@ class _Run:
         self.with_failures: set[str] = set()
         self.n_bytes = sum(source.n_bytes for source in files)
         self.n_bytes_done = 0
-        self.clean()
         self.finished = find_finished(folder, job.output_format)
         for name in sorted(self.finished):
             counts = read_receipt(folder, name).counts()
@@ -123,9 +122,12 @@ class _Run:
             else:
                 self.count(counts)
 
-    def clean(self) -> None:
+    def tidy(self) -> None:
+        """Remove what workers that have died left, and say what there is."""
         for subfolder in ("", SHARDS, RECEIPTS):
             self.folder.clean(subfolder)
+        write_errors(self.folder, self.with_failures)
+        self.manifest.write(self.folder)
 
     def count(self, counts: Counts) -> None:
         self.manifest.add(counts)
@@ -138,14 +140,13 @@ class _Run:
         started, seconds_before, n_docs_before = time.monotonic(), manifest.seconds, manifest.total("n_docs")
         manifest.runs.append(this_run)
         manifest.status = "running"
-        self.store()
+        self.tidy()
         try:
             with Progress(self.n_bytes, n_bytes_done=self.n_bytes_done, is_shown=show_progress) as progress:
                 if settings["engine"] == "ray":
                     self.annotate_on_ray(settings, ray_address, progress)
                 else:
                     self.annotate_here(settings, progress)
-            self.clean()  # of workers that have died
             manifest.status = "complete"
         finally:
             this_run["seconds"] = round(time.monotonic() - started, 3)
@@ -154,8 +155,8 @@ class _Run:
             if manifest.status == "running":  # an exception is on its way, which must not be hidden by another
                 manifest.status = "stopped"
                 with suppress(OSError):
-                    self.store()
-        self.store()
+                    self.tidy()
+        self.tidy()
         return Summary(
             **{name: manifest.total(name) for name in COUNTS},
             n_shards=manifest.n_shards,
@@ -163,10 +164,6 @@ class _Run:
             n_new_docs=this_run["n_docs"],
             seconds=this_run["seconds"],
         )
-
-    def store(self) -> None:
-        write_errors(self.folder, self.with_failures)
-        self.manifest.write(self.folder)
 
     def annotate_here(self, settings: dict[str, Any], progress: Progress) -> None:
         def on_event(order: Order, event: Event) -> None:

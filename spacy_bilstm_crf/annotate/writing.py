@@ -122,6 +122,7 @@ class ParquetWriter:
         """
         pa = require("pyarrow", "annotate", "Writing .parquet")
         self.names = None if carried is None else carried_names(carried.names)
+        self.strings = {field.name for field in carried or () if field.type == pa.string()}
         if self.names is not None:
             carried = pa.schema([field.with_name(self.names[field.name]) for field in carried])
         self.schema = shard_schema(carried)
@@ -135,7 +136,9 @@ class ParquetWriter:
         """
         row = annotated.to_row()
         if self.names is not None:
-            row.update((self.names[name], value) for name, value in annotated.fields.items())
+            for name, value in annotated.fields.items():
+                is_text = value is not None and name in self.strings
+                row[self.names[name]] = str(value) if is_text else value
         elif annotated.fields:
             row["fields"] = to_json(annotated.fields).decode("utf8").removesuffix("\n")
         self.rows.append(row)
@@ -167,5 +170,6 @@ def read_carried(job: Job, part: Slice) -> Any:
     with open_input(part.path) as file:
         schema = require("pyarrow.parquet", "annotate", "Reading .parquet").read_schema(file)
     own = {job.text_field, job.id_field}
-    # Values come as Python objects, of which extension types are not made.
-    return pa.schema([pa.field(f.name, getattr(f.type, "storage_type", f.type)) for f in schema if f.name not in own])
+    # Values come as Python objects, of which not all extension types can be made again.
+    types = {f.name: pa.string() if isinstance(f.type, pa.BaseExtensionType) else f.type for f in schema}
+    return pa.schema([pa.field(name, type_) for name, type_ in types.items() if name not in own])

@@ -71,6 +71,19 @@ def test_an_actor_that_cannot_begin(tmp_path, make_job):
     assert read_manifest(tmp_path / "out")["status"] == "stopped"
 
 
+def test_a_cluster_that_cannot_be_reached(tmp_path, make_job, monkeypatch):
+    import ray
+
+    def init(**settings):
+        raise ConnectionError(f"there is nothing at {settings['address']}")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    path = write_lines(tmp_path / "a.txt", make_lines(2))
+    with pytest.raises(ValueError, match=r"CRF439.*nothing at 192.0.2.1:6379"):
+        annotate(make_job(), [path], engine="ray", ray_address="192.0.2.1:6379")
+
+
 def test_annotate_batch_in_a_job_of_ones_own(model, loaded):
     import ray.data
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 import spacy
@@ -220,6 +221,48 @@ def test_files_that_cannot_be_read_do_not_stop_the_others(tmp_path, annotate_inl
     assert (summary.n_docs, summary.n_failures) == (3, len(paths) - 1)
     assert {error["id"] for error in read_errors(tmp_path / "out")} == {path for path in paths if path != good}
     assert all("CRF431" in error["reason"] for error in read_errors(tmp_path / "out"))
+
+
+def test_lines_of_50_megabytes(tmp_path, annotate_inline, make_job):
+    long = "word " * 10_000_000
+    path = write_lines(tmp_path / "a.txt", ["before", long, "after", long[:2_000_000]])
+    other = write_jsonl(tmp_path / "b.jsonl", [{"text": long}, {"text": "last"}])
+    summary = annotate_inline(make_job(), [path, other])
+    assert [row["text"] for row in read_rows(tmp_path / "out")] == ["before", "after", "last"]
+    assert [error["id"] for error in read_errors(tmp_path / "out")] == [f"{path}:2", f"{path}:4", f"{other}:1"]
+    for error, says in zip(read_errors(tmp_path / "out"), ["CRF430", "E088", "CRF430"], strict=True):
+        assert says in error["reason"]
+    assert summary.n_failures == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("output_format", ["jsonl", "parquet", "spacy"])
+def test_a_file_whose_name_is_not_utf8(tmp_path, annotate_inline, make_job, output_format):
+    if output_format == "parquet":
+        pytest.importorskip("pyarrow")
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")
+    with open(path, "w") as file:
+        file.write("Bob\n")
+    assert annotate_inline(make_job(output_format=output_format), [path]).n_docs == 1
+    assert annotate_inline(make_job(output_format=output_format), [path]).n_kept == 1
+
+
+def test_a_model_that_is_installed(tmp_path, monkeypatch, annotate_inline, make_job, model):
+    monkeypatch.setattr(spacy.util, "is_package", lambda name: name == "en_tiny")
+    monkeypatch.setattr(spacy.util, "get_package_path", lambda name: Path(model))
+    path = write_lines(tmp_path / "a.txt", make_lines(2))
+    annotate_inline(Job("en_tiny", str(tmp_path / "out")), [path])
+    by_name = read_manifest(tmp_path / "out")["model"]
+    annotate_inline(make_job(), [path])  # the same by path
+    assert read_manifest(tmp_path / "out")["model"] == {**by_name, "path": model}
+
+
+def test_a_blank_model(tmp_path, annotate_inline):
+    path = write_lines(tmp_path / "a.txt", make_lines(2))
+    annotate_inline(Job("blank:en", str(tmp_path / "out")), [path], nlp=spacy.blank("en"))
+    assert read_manifest(tmp_path / "out")["model"]["name"] == "blank:en"
+    with pytest.raises(ValueError, match="CRF423"):
+        annotate_inline(Job("blank:de", str(tmp_path / "out")), [path], nlp=spacy.blank("de"))
 
 
 def test_the_manifest(tmp_path, annotate_inline, make_job, model):

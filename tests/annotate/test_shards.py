@@ -3,6 +3,7 @@
 import base64
 import datetime
 import json
+import uuid
 
 import pytest
 import spacy
@@ -114,6 +115,17 @@ def test_columns_of_parquet_come_along_with_their_types(tmp_path, annotate_inlin
         assert result.column(name).to_pylist() == table.column(name).to_pylist()
         assert result.schema.field(name).type == table.schema.field(name).type
     assert result.column("input_id").to_pylist() == ["p", "q"]
+
+
+def test_columns_of_types_that_python_does_not_give_back_come_along_as_text(tmp_path, annotate_inline, make_job):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    ids = [uuid.UUID(int=i) for i in range(2)]
+    column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes for one in ids], pa.binary(16)))
+    pyarrow.parquet.write_table(pa.table({"text": ["a", "b"], "key": column}), tmp_path / "a.parquet")
+    annotate_inline(make_job(output_format="parquet"), [str(tmp_path / "a.parquet")])
+    assert [row["key"] for row in read_rows(tmp_path / "out")] == [str(one) for one in ids]
 
 
 def test_columns_of_parquet_in_the_other_formats(tmp_path, annotate_inline, make_job):

@@ -1,11 +1,14 @@
 """`python -m spacy crf annotate`, through spaCy's own command line."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import spacy
+import typer
 from spacy.cli._util import app as spacy_app
 from typer.testing import CliRunner
 
@@ -156,3 +159,16 @@ def test_python_m_spacy(tmp_path):
     error = json.loads((tmp_path / "out" / "errors.jsonl").read_text())
     assert error["id"] == "a.jsonl:2"
     assert "CRF427" in error["reason"]
+
+
+def test_the_documentation_names_the_options_that_there_are():
+    text = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf8")
+    described = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", text))
+    options = {
+        name
+        for parameter in typer.main.get_command(spacy_app).commands["crf"].commands["annotate"].params
+        for name in [*parameter.opts, *parameter.secondary_opts]
+        if name.startswith("--")
+    }
+    assert described <= options
+    assert options - {"--probabilities"} <= described
