@@ -164,7 +164,7 @@ class BiLSTMCRFShim(PyTorchShim):
         return save_tensors(tensors, {_HEADER_KEY: json.dumps(header)})
 
     def from_bytes(self, bytes_data: bytes) -> "BiLSTMCRFShim":
-        """Make the network from a stored one. Only its weights are replaced if that fails nothing is.
+        """Make the network from a stored one. If that fails, the present one stays.
 
         bytes_data (bytes): What `to_bytes` gave.
         RETURNS (BiLSTMCRFShim): This object.
