@@ -139,6 +139,7 @@ def build_char_ngram_embed_v1(
     word_width: int = 8,
     min_count: int = 2,
     unknown_rate: float = 0.3,
+    unknown_word_rate: float = 0.1,
 ) -> EmbedModel:
     """Embed characters, pairs, words and classes of them. Registered as `spacy-bilstm-crf.CharNgramEmbed.v1`.
 
@@ -148,6 +149,7 @@ def build_char_ngram_embed_v1(
     word_width (int): Width of the vectors of the longest listed words that a character begins, ends or is inside of.
     min_count (int): How often a character or pair must occur in the training data to have a vector of its own.
     unknown_rate (float): Share of the pairs that are read as unknown in training.
+    unknown_word_rate (float): Share of the words that are overlooked in training.
     RETURNS (Model): From documents to one array of character vectors for each.
     """
     return CharNgramEmbed(
@@ -157,4 +159,5 @@ def build_char_ngram_embed_v1(
         word_width=word_width,
         min_count=min_count,
         unknown_rate=unknown_rate,
+        unknown_word_rate=unknown_word_rate,
     )

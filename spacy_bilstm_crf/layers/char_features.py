@@ -110,17 +110,20 @@ class CharacterKeys:
         found = [keys[starts[sizes == size]] for size, keys in enumerate(self.sequences(), 2)]
         return numpy.concatenate(found)
 
-    def places(self, known_words: KeyArray) -> tuple[IntArray, IntArray, IntArray]:
+    def places(self, known_words: KeyArray, *, unknown_rate: float = 0.0) -> tuple[IntArray, IntArray, IntArray]:
         """Find the longest known word that begins with each character, ends with it, or has it in its middle.
 
         known_words (KeyArray): Keys of the words, sorted.
             (n_words,) uint64
+        unknown_rate (float): Share of the words in the text that are overlooked.
         RETURNS (tuple): Rows of a table of `N_PLACES`: which of the three it is, and how long the word is.
             three times (n_tokens,) int64
         """
         places = numpy.zeros((3, len(self.characters)), dtype="int64")
         for size, keys in enumerate(self.sequences(), 2):
             first = numpy.flatnonzero(find_keys(known_words, keys) >= 0)
+            if unknown_rate:
+                first = first[numpy.random.random(len(first)) >= unknown_rate]  # noqa: NPY002
             places[0, first] = size
             places[1, first + size - 1] = size
             for inner in range(1, size - 1):

@@ -30,6 +30,7 @@ def CharNgramEmbed(
     word_width: int = 8,
     min_count: int = 2,
     unknown_rate: float = 0.3,
+    unknown_word_rate: float = 0.1,
 ) -> EmbedModel:
     """Embed characters, the pairs and words they form, and the classes around them.
 
@@ -43,6 +44,7 @@ def CharNgramEmbed(
     word_width (int): Width of the vectors of the longest listed words that a character begins, ends or is inside of.
     min_count (int): How often a character or pair must occur in the training data to have a vector of its own.
     unknown_rate (float): Share of the pairs that are read as unknown in training.
+    unknown_word_rate (float): Share of the words that are overlooked in training.
     RETURNS (Model): From documents to one array for each.
         (n_tokens, width + 2 * pair_width + class_width + 3 * word_width) float32
     """
@@ -56,6 +58,7 @@ def CharNgramEmbed(
             "widths": [width, pair_width, class_width, word_width],
             "min_count": min_count,
             "unknown_rate": unknown_rate,
+            "unknown_word_rate": unknown_word_rate,
             "known": {},
             "learn_vocabulary": learn_vocabulary,
             "learn_words": learn_words,
@@ -146,5 +149,6 @@ def _find_rows(model: EmbedModel, keys: CharacterKeys, is_train: bool) -> list[t
         ("classes", keys.contexts()),
     ]
     words = known.get("repeated_words" if is_train else "words", numpy.zeros(0, dtype="uint64"))
-    columns.extend(("words", places) for places in keys.places(words))
+    unknown_rate = model.attrs["unknown_word_rate"] if is_train else 0.0
+    columns.extend(("words", places) for places in keys.places(words, unknown_rate=unknown_rate))
     return [(name, model.ops.asarray1i(cast(Ints1d, rows))) for name, rows in columns]

@@ -27,7 +27,7 @@ from .word_batch import Segmentation, WordBatch, Words
 DEFAULT_CONFIG = """
 [model]
 @architectures = "spacy-bilstm-crf.BiLSTMCRF.v1"
-hidden_width = 128
+hidden_width = 96
 depth = 1
 crf = true
 constrained = true

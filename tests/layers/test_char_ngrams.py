@@ -105,7 +105,7 @@ def test_documents_do_not_see_each_other(texts):
 
 
 def test_gradients_are_those_of_the_rows():
-    model = make_embed(["甲乙甲乙", "乙甲乙丙"], unknown_rate=0.0)
+    model = make_embed(["甲乙甲乙", "乙甲乙丙"], unknown_rate=0.0, unknown_word_rate=0.0)
     learn_words(model, [segmented("甲乙 甲乙 丙")])
     docs = [make_doc("甲乙甲"), make_doc(""), make_doc("丁")]
     Y, backprop = model(docs, is_train=True)
@@ -127,13 +127,16 @@ def test_gradients_are_those_of_the_rows():
 
 
 def test_pairs_are_made_unknown_in_training_alone():
-    model = make_embed(["甲乙甲乙", "乙甲乙丙"], unknown_rate=1.0)
+    model = make_embed(["甲乙甲乙", "乙甲乙丙"], unknown_rate=1.0, unknown_word_rate=1.0)
+    learn_words(model, [segmented("甲乙 甲乙")])
     doc = make_doc("甲乙")
     (trained,), _ = model([doc], is_train=True)
     unknown = part(model, "丁戊", "before")[1]
     assert (trained[1, PARTS["before"]] == unknown).all()
     assert (trained[1, PARTS["characters"]] == part(model, "甲乙", "characters")[1]).all()
     assert (part(model, "甲乙", "before")[1] != unknown).any()
+    assert (trained[:, PARTS["words"]] == part(model, "丁戊", "words")).all()
+    assert (part(model, "甲乙", "words") != part(model, "丁戊", "words")).any()
 
 
 def test_vectors_are_learnt():
@@ -212,7 +215,7 @@ def test_words_are_found_as_strings_are(words, text):
 
 
 def test_a_word_that_occurs_once_is_unknown_in_training_alone():
-    model = make_embed(["甲乙丙丁"], unknown_rate=0.0)
+    model = make_embed(["甲乙丙丁"], unknown_rate=0.0, unknown_word_rate=0.0)
     unlisted = part(model, "甲乙丙丁", "words")
     learn_words(model, [segmented("甲乙 丙丁"), segmented("甲乙")])
     (trained,), _ = model([make_doc("甲乙丙丁")], is_train=True)
