@@ -35,7 +35,8 @@ def make_buckets(lengths: Tensor, *, max_padding: float = 0.15, offsets: Tensor 
 
     lengths (Tensor): Number of tokens of each document. Documents without tokens are in no bucket.
         (n_docs,) int64, on the CPU
-    max_padding (float): Largest share of a bucket's cells that may be padding.
+    max_padding (float): Largest share of a bucket's cells that may be padding, before its number of steps is rounded up
+        by an eighth at most.
     offsets (Tensor | None): First row of each document; None if the documents follow one another.
         (n_docs,) int64
     RETURNS (list[Bucket]): The buckets, shortest documents first. Their tensors are on the CPU.
@@ -47,22 +48,30 @@ def make_buckets(lengths: Tensor, *, max_padding: float = 0.15, offsets: Tensor 
     buckets = []
     start, n_filled = 0, 0
     for i, doc in enumerate(order):
-        n_cells = sizes[doc] * (i + 1 - start)
-        too_padded = n_cells - n_filled - sizes[doc] > max_padding * n_cells
-        if i > start and too_padded:
-            buckets.append(_make_bucket(torch.tensor(order[start:i]), lengths, offsets))
-            start, n_filled = i, 0
+        while (n_cells := sizes[doc] * (i + 1 - start)) - n_filled - sizes[doc] > max_padding * n_cells:
+            end = start + _round(i - start, n_bits=2)
+            buckets.append(_make_bucket(torch.tensor(order[start:end]), lengths, offsets))
+            # What rounding left over is nearly as long as what comes next.
+            start, n_filled = end, sum(sizes[other] for other in order[end:i])
         n_filled += sizes[doc]
-    if order:
-        buckets.append(_make_bucket(torch.tensor(order[start:]), lengths, offsets))
+    while start < len(order):
+        end = start + _round(len(order) - start, n_bits=2)
+        buckets.append(_make_bucket(torch.tensor(order[start:end]), lengths, offsets))
+        start = end
     return buckets
+
+
+def _round(size: int, *, n_bits: int, up: bool = False) -> int:
+    # oneDNN keeps a compiled LSTM for each shape that it meets. If only leading bits are set, there are few.
+    unit = 1 << max(0, size.bit_length() - n_bits)
+    return (size + (unit - 1) * up) // unit * unit
 
 
 def _make_bucket(docs: Tensor, lengths: Tensor, offsets: Tensor) -> Bucket:
     if len(docs) == 1:
         return _make_lone_bucket(docs, int(lengths[docs]), int(offsets[docs]))
     sizes = lengths[docs]
-    steps = torch.arange(int(sizes.max())).unsqueeze(1)
+    steps = torch.arange(_round(int(sizes.max()), n_bits=4, up=True)).unsqueeze(1)
     steps = torch.minimum(steps, sizes - 1)  # (n_steps, n_docs)
     first = offsets[docs]
     return Bucket(docs, sizes, first + steps, first + sizes - 1 - steps)
