@@ -229,9 +229,16 @@ class CRFPipe(RehearsingPipe):
         for node in self.model.walk():
             # An embedding with a list of what it knows makes it from all the training data.
             if "learn_vocabulary" in node.attrs:
-                node.attrs["learn_vocabulary"](node, (eg.predicted for eg in get_examples()))
+                node.attrs["learn_vocabulary"](node, self._training_docs(get_examples(), nlp))
         self.model.initialize(X=docs)
         self._untrained_labels.clear()
+
+    def _training_docs(self, examples: Iterable[Example], nlp: Language | None) -> Iterator[Doc]:
+        """Give the documents with the tokens that the component meets: behind a segmenter, those of the references."""
+        names = nlp.pipe_names if nlp is not None else []
+        before = names[: names.index(self.name)] if self.name in names else []
+        has_words = any(nlp.get_pipe_meta(name).retokenizes for name in before) if nlp is not None else False
+        return (example.reference if has_words else example.predicted for example in examples)
 
     def _find_labels(self, examples: Iterable[Example]) -> list[str]:
         """Collect the labels of the references, sorted."""

@@ -193,6 +193,9 @@ def test_the_next_component_sees_words():
     fix_random_seed(0)
     optimizer = nlp.initialize(lambda: examples)
     optimizer.learn_rate = 0.02
+    # The list of known words is not one of characters.
+    (known,) = (node.attrs["known"] for node in nlp.get_pipe("ner_crf").model.walk() if "known" in node.attrs)
+    assert nlp.vocab.strings["北京"] in known
     seen = []
     ner = nlp.get_pipe("ner_crf")
     get_loss = ner.get_loss
