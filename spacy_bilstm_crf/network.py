@@ -90,7 +90,8 @@ class BiLSTMCRF(nn.Module):
         is_train (bool): Apply dropout. An argument, so that threads that predict share no state.
         RETURNS (tuple): Emissions (n_tokens, nO), transitions (nO, nO), start and end transitions (nO,), all float32.
         """
-        if is_train and not 0.0 <= dropout < 1.0:
+        dropout = dropout if is_train else 0.0
+        if not 0.0 <= dropout < 1.0:
             raise ValueError(Errors.CRF110.format(dropout=dropout))
         with torch.autocast(X.device.type, torch.bfloat16) if self.mixed_precision else nullcontext():
             hidden = F.dropout(X, dropout, is_train)
