@@ -43,9 +43,8 @@ def build_bilstm_crf_v1(
     RAISES (ValueError): CRF111 if a size is out of range.
     REFERENCE: Huang et al. 2015; Lample et al. 2016
     """
-    for name, value, least in (("hidden_width", hidden_width, 1), ("depth", depth, 0)):
-        if value < least:
-            raise ValueError(Errors.CRF111.format(name=name, value=value, least=least))
+    _check_least(1, hidden_width=hidden_width)
+    _check_least(0, depth=depth, lr_scale=lr_scale)
     layer = BiLSTMCRFLayer(
         nI=tok2vec.maybe_get_dim("nO"),
         nO=nO,
@@ -76,6 +75,9 @@ def build_word_form_embed_v1(
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.
     """
+    _check_least(0, min_count=min_count, cache_size=cache_size)
+    if not 0.0 <= unseen_rate <= 1.0:
+        raise ValueError(Errors.CRF112.format(name="unseen_rate", value=unseen_rate))
     return WordFormEmbed(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
 
 
@@ -106,14 +108,19 @@ def build_word_char_embed_v1(
     unseen_rate (float): Share of the other words that training shows as such a word as well.
     cache_size (int): Number of word forms whose vectors are kept between batches at prediction; 0 for none.
     RETURNS (Model): From documents to one array of word vectors for each.
+    RAISES (ValueError): CRF111 to CRF113 if a setting is out of range.
     REFERENCE: Ma & Hovy 2016
     """
+    _check_least(1, width=width, char_width=char_width)
+    _check_least(0, char_filters=char_filters)
+    if not attrs or len(attrs) != len(rows):
+        raise ValueError(Errors.CRF113.format(n_attrs=len(attrs), n_rows=len(rows)))
     embed = MultiHashEmbed(
         width=width, attrs=list(attrs), rows=list(rows), include_static_vectors=include_static_vectors
     )
     if char_filters:
         embed = concatenate(embed, CharCNN(width=char_filters, char_width=char_width))
-    return WordFormEmbed(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
+    return build_word_form_embed_v1(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
 
 
 def build_char_cnn_v1(
@@ -161,3 +168,9 @@ def build_char_ngram_embed_v1(
         unknown_rate=unknown_rate,
         unknown_word_rate=unknown_word_rate,
     )
+
+
+def _check_least(least: int, **settings: float) -> None:
+    for name, value in settings.items():
+        if value < least:
+            raise ValueError(Errors.CRF111.format(name=name, value=value, least=least))

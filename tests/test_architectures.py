@@ -6,7 +6,7 @@ import spacy
 from spacy.util import registry
 from thinc.api import Config
 
-from spacy_bilstm_crf.architectures import build_bilstm_crf_v1, build_word_form_embed_v1
+from spacy_bilstm_crf.architectures import build_bilstm_crf_v1, build_word_char_embed_v1, build_word_form_embed_v1
 from spacy_bilstm_crf.types import CRFPotentials
 
 EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM"], "rows": [50]}
@@ -62,11 +62,34 @@ def test_nothing_is_ruled_out_without_a_crf(crf, constrained, expected):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"hidden_width": 0}, "hidden_width .* 0"), ({"depth": -1}, "depth .* -1")]
+    ("settings", "message"),
+    [
+        ({"hidden_width": 0}, "hidden_width .* 0"),
+        ({"depth": -1}, "depth .* -1"),
+        ({"lr_scale": -1.0}, "lr_scale .* -1"),
+    ],
 )
 def test_sizes_out_of_range_are_refused(settings, message):
     with pytest.raises(ValueError, match=rf"CRF111.*{message}.*check \[model\]"):
         build_bilstm_crf_v1(make_embed(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"width": 0}, r"CRF111.*width was 0"),
+        ({"char_width": 0}, r"CRF111.*char_width was 0"),
+        ({"char_filters": -1}, r"CRF111.*char_filters was -1"),
+        ({"min_count": -1}, r"CRF111.*min_count was -1"),
+        ({"cache_size": -5}, r"CRF111.*cache_size was -5"),
+        ({"unseen_rate": 2.0}, r"CRF112.*unseen_rate was 2.0"),
+        ({"attrs": [], "rows": []}, r"CRF113.*0 attributes"),
+        ({"rows": [10]}, r"CRF113.*4 attributes and 1 numbers"),
+    ],
+)
+def test_settings_of_the_embedding_out_of_range_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        build_word_char_embed_v1(**settings)
 
 
 def test_a_config_resolves_with_its_defaults():
