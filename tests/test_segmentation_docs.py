@@ -1,0 +1,88 @@
+"""What the page on segmentation and the configs for Chinese say, checked against the code."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.cli.init_config import fill_config
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from thinc.api import Config
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "segmentation.md").read_text(encoding="utf8")
+CONFIGS = [ROOT / "configs" / name for name in ("zh_seg.cfg", "zh_ner.cfg")]
+SENTENCES = ["我们 喜欢 北京 。", "上海 很 大 。", "我们 去 上海 。"]
+
+
+def make_docs(vocab):
+    docs = []
+    for sentence in SENTENCES:
+        words = sentence.split()
+        doc = Doc(vocab, words=words, spaces=[False] * len(words))
+        doc.ents = [Span(doc, i, i + 1, "GPE") for i, word in enumerate(words) if word in ("北京", "上海")]
+        docs.append(doc)
+    return docs
+
+
+def load_config(path, tmp_path):
+    corpus = tmp_path / "corpus.spacy"
+    DocBin(docs=make_docs(spacy.blank("zh").vocab)).to_disk(corpus)
+    _, config = fill_config(tmp_path / "filled.cfg", path, silent=True)
+    return Config().from_str(config.to_str(), overrides={"paths.train": str(corpus), "paths.dev": str(corpus)})
+
+
+def test_the_pages_python_runs(capsys):
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL))
+    exec(compile(code, "segmentation.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "['我们', '喜欢', '北京', '。']" in printed
+    assert "['我们', '喜欢北京', '。']" in printed
+    assert len(re.findall(r"^\('", printed, flags=re.MULTILINE)) == 3
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", PAGE))
+def test_the_pages_links_lead_somewhere(link):
+    assert (ROOT / "docs" / link).exists()
+
+
+@pytest.mark.slow
+def test_the_pages_commands_run(tmp_path, monkeypatch):
+    from test_project import run
+
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    for name in ("train.txt", "dev.txt"):
+        (tmp_path / name).write_text("\n".join(SENTENCES), encoding="utf8")
+    (block,) = re.findall(r"^```bash\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+    for command in block.splitlines():
+        run(*shlex.split(command), *["--training.max_steps", "2"] * (" train " in command), cwd=tmp_path)
+    assert (tmp_path / "training" / "model-best" / "segmenter_crf" / "model").is_file()
+
+
+def test_the_factory_and_the_configs_have_one_segmenter(tmp_path):
+    nlp = spacy.blank("zh")
+    nlp.add_pipe("segmenter_crf")
+    for path in CONFIGS:
+        config = load_config(path, tmp_path)
+        assert config["components"]["segmenter_crf"] == nlp.config["components"]["segmenter_crf"]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_configs_train(path, tmp_path):
+    nlp = init_nlp(load_config(path, tmp_path))
+    optimizer = nlp.resume_training()
+    optimizer.learn_rate = 0.01
+    references = make_docs(nlp.vocab)
+    for _ in range(40):
+        examples = [Example(nlp.make_doc(doc.text), doc) for doc in references]
+        nlp.update(examples, sgd=optimizer, annotates=nlp.config["training"]["annotating_components"])
+    scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in references])
+    assert scores["token_f"] == 1.0
+    assert scores.get("ents_f", 1.0) == 1.0
+    weights = nlp.config["training"]["score_weights"]
+    assert set(weights) >= {"token_f", "token_p", "token_r", "token_acc", "token_oov_r"}
+    assert weights["token_f"] + (weights.get("ents_f") or 0.0) == 1.0
