@@ -162,18 +162,20 @@ def span_probabilities(
     return probabilities
 
 
-def likely_spans(distribution: Distribution, threshold: float, rules: SpanRules) -> LabelledSpans:
+def likely_spans(distribution: Distribution, threshold: float, rules: SpanRules) -> tuple[LabelledSpans, FloatArray]:
     """Find all spans that are read from the tag path with at least this probability.
 
     distribution (Distribution): The distribution over tag paths.
     threshold (float): The least probability, greater than 0.
     rules (SpanRules): How tag paths are read.
-    RETURNS (LabelledSpans): The spans, by start, end and label.
+    RETURNS (tuple): The spans, by start, end and label, and their probabilities.
+        (n_spans,) float64
     """
     parts = [numpy.zeros((3, 0), dtype="int64")]
+    log_probs = [numpy.zeros(0)]
     for bucket, padded in padded_buckets(distribution.potentials, distribution.allowed):
         device = padded.emissions.device
-        segments, _ = crf.likely_segments(
+        segments, scores = crf.likely_segments(
             padded,
             threshold,
             torch.from_numpy(rules.first_tags).to(device),
@@ -183,9 +185,10 @@ def likely_spans(distribution: Distribution, threshold: float, rules: SpanRules)
         docs, starts, ends, first_tags = (part.cpu().numpy() for part in segments)
         offsets = distribution.offsets[bucket.docs.numpy()[docs]]
         parts.append(numpy.stack([starts + offsets, ends + offsets, (first_tags - rules.first_tags[0]) // rules.width]))
+        log_probs.append(scores.cpu().numpy())
     starts, ends, labels = numpy.concatenate(parts, axis=1)
     order = numpy.lexsort((labels, ends, starts))
-    return LabelledSpans(starts[order], ends[order], labels[order])
+    return LabelledSpans(starts[order], ends[order], labels[order]), numpy.exp(numpy.concatenate(log_probs)[order])
 
 
 def _pad_rules(rules: SpanRules, bucket: Bucket, device: torch.device) -> crf.SegmentRules:

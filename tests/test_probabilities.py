@@ -70,10 +70,11 @@ def test_likely_spans_are_those_above_the_threshold():
     distribution = make_distribution()
     rules, spans = make_rules(distribution.n_tokens), all_spans(distribution)
     probabilities = span_probabilities(distribution, spans, rules)
-    found = likely_spans(distribution, 0.05, rules)
+    found, scores = likely_spans(distribution, 0.05, rules)
     expected = sorted(zip(spans.starts[probabilities >= 0.05], spans.ends[probabilities >= 0.05], strict=True))
     assert list(zip(found.starts, found.ends, strict=True)) == expected
     assert 3 < len(found) < len(spans)
+    assert sorted(scores) == pytest.approx(sorted(probabilities[probabilities >= 0.05]), abs=1e-9)
 
 
 def test_figures_of_documents_do_not_depend_on_the_batch():
@@ -100,7 +101,7 @@ def test_a_document_without_tokens_is_certain():
     assert n_best_paths(distribution, 2)[0].tolist() == [[0.0, -numpy.inf]] * 2
     none = LabelledSpans(*numpy.zeros((3, 0), dtype="int64"))
     assert len(span_probabilities(distribution, none, make_rules(0))) == 0
-    assert len(likely_spans(distribution, 0.5, make_rules(0))) == 0
+    assert len(likely_spans(distribution, 0.5, make_rules(0))[0]) == 0
 
 
 def test_a_temperature_divides_all_scores():

@@ -76,15 +76,31 @@ class EntityBatch:
         probabilities = span_probabilities(self.calibrated, spans, rules, earliest=earliest, latest=latest)
         return ScoredEntities(entities, probabilities)
 
+    def score_beside(self, entities: Entities, known: ScoredEntities) -> ScoredEntities:
+        """Compute the probability of entities, taking over those that are known.
+
+        entities (Entities): The entities.
+        known (ScoredEntities): What `likely_entities` gave.
+        RETURNS (ScoredEntities): The entities with their probabilities.
+        """
+        place = known.find(entities)
+        probabilities = numpy.empty(len(entities))
+        probabilities[place >= 0] = known.probabilities[place[place >= 0]]
+        probabilities[place < 0] = self.score(entities.select(place < 0)).probabilities
+        return ScoredEntities(entities, probabilities)
+
     def likely_entities(self, threshold: float) -> ScoredEntities:
         """Find all entities that are at least so probable, whether the best path has them or not. They may overlap.
 
         threshold (float): The least probability, greater than 0.
         RETURNS (ScoredEntities): The entities, by start, end and label.
         """
-        spans = likely_spans(self.calibrated, threshold, self._rules())
-        entities = trim_entities(Entities(spans.starts, spans.ends, spans.labels), self.columns)
-        entities = self.presets.without_covered(entities)
+        spans, probabilities = likely_spans(self.calibrated, threshold, self._rules())
+        entities = Entities(spans.starts, spans.ends, spans.labels)
+        if not self.columns.is_space.any():
+            is_open = ~self.presets.is_covered[entities.starts]
+            return ScoredEntities(entities, probabilities).select(is_open)
+        entities = self.presets.without_covered(trim_entities(entities, self.columns))
         # Two spans that differ in white space at their edges are one entity.
         distinct = numpy.unique(numpy.stack([entities.starts, entities.ends, entities.labels]), axis=1)
         return self.score(Entities(distinct[0], distinct[1], distinct[2]))

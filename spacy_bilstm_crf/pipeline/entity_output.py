@@ -31,6 +31,20 @@ class ScoredEntities:
         """
         return ScoredEntities(self.entities.select(keep), self.probabilities[keep])
 
+    def find(self, entities: Entities) -> IntArray:
+        """Look entities up.
+
+        entities (Entities): The entities.
+        RETURNS (IntArray): Position of each among these, -1 where it is not among them.
+            (n_entities,) int64
+        """
+        ours = zip(
+            self.entities.starts.tolist(), self.entities.ends.tolist(), self.entities.labels.tolist(), strict=True
+        )
+        places = {row: i for i, row in enumerate(ours)}
+        rows = zip(entities.starts.tolist(), entities.ends.tolist(), entities.labels.tolist(), strict=True)
+        return numpy.array([places.get(row, -1) for row in rows], dtype="int64")
+
     def union(self, other: "ScoredEntities") -> "ScoredEntities":
         """Return the entities of both, each once.
 

@@ -176,12 +176,14 @@ class NERCRF(CRFPipe):
         prob_attr, spans_key, threshold = self.cfg["prob_attr"], self.cfg["spans_key"], self.cfg["threshold"]
         if prob_attr is None and spans_key is None and not threshold:
             return result
-        scored = batch.score(found)
+        likely = None
+        if spans_key is not None and self.cfg["spans_threshold"] is not None:
+            likely = batch.likely_entities(self.cfg["spans_threshold"])
+        scored = batch.score(found) if likely is None else batch.score_beside(found, likely)
         scored = scored.select(scored.probabilities >= threshold)
         result.entities, result.probabilities = scored.entities, scored.probabilities
         if spans_key is not None:
-            likely = self.cfg["spans_threshold"]
-            result.spans = scored if likely is None else scored.union(batch.likely_entities(likely))
+            result.spans = scored if likely is None else scored.union(likely)
         return result
 
     def read_batch(self, docs: list[Doc], *, keep_ents: bool = True) -> EntityBatch:
