@@ -41,6 +41,13 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "unconstrained": {f"{MODEL}.constrained": False},
     "BIO": {"components.ner_crf.tag_scheme": "BIO"},
     "bfloat16": {f"{MODEL}.mixed_precision": True},
+    # Where the default came from: spaCy's own embedding as it is, 96 wide.
+    "plain": {
+        f"{MODEL}.tok2vec.width": 96,
+        f"{MODEL}.tok2vec.char_filters": 0,
+        f"{MODEL}.tok2vec.min_count": 0,
+        f"{MODEL}.tok2vec.unseen_rate": 0.0,
+    },
     SPACY: {},
 }
 SPLITS = ("train", "dev", "test")

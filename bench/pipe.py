@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import spacy
 import torch
@@ -45,9 +46,11 @@ def read_words(paths: Iterable[Path]) -> list[list[str]]:
 class System:
     """A pipeline with one component, trained for a moment."""
 
-    def __init__(self, factory: str, labels: Sequence[str], *, n_epochs: int = 6) -> None:
+    def __init__(
+        self, factory: str, labels: Sequence[str], *, n_epochs: int = 6, model: dict[str, Any] | None = None
+    ) -> None:
         self.nlp: Language = spacy.blank("en")
-        component = self.nlp.add_pipe(factory)
+        component = self.nlp.add_pipe(factory, config={"model": model} if model else {})
         docs = list(read_docs(TRAIN, self.nlp))
         self.examples = [Example(Doc(self.nlp.vocab, words=[t.text for t in doc]), doc) for doc in docs]
         for example in self.examples:
@@ -121,6 +124,7 @@ def main(
     output: Path = typer.Option(Path("bench/pipe.json"), help="JSON file for the results"),
     runs: int = typer.Option(9, min=1, help="Runs of which the median counts"),
     threads: int = typer.Option(1, min=1, help="Threads of torch"),
+    mixed_precision: bool = typer.Option(False, help="Let ours compute in bfloat16"),
 ) -> None:
     """Print a table of ratios and write it as JSON."""
     torch.set_num_threads(threads)
@@ -128,7 +132,8 @@ def main(
     warm, fresh = sentences[: len(sentences) // 3], sentences[len(sentences) // 3 :]
     results: list[dict] = []
     for labels in (FOUR, EIGHTEEN):
-        ours, theirs = System("ner_crf", labels), System("ner", labels)
+        ours = System("ner_crf", labels, model={"mixed_precision": mixed_precision})
+        theirs = System("ner", labels)
         ours.predict(warm, 1000), theirs.predict(warm[:200], 1000)
         for batch_size, n_docs in ((1000, 1000), (128, 512), (32, 256), (1, 128)):
             part = single_docs(fresh) if batch_size == 1 else fresh
