@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import typer
 import wasabi
+from measure import peak_memory
 from torchcrf import CRF
 
 from spacy_bilstm_crf.crf import Potentials, nll_and_gradient, path_score, viterbi
@@ -99,12 +100,6 @@ def compare(theirs: Callable[[], Any], ours: Callable[[], Any], runs: int) -> fl
     repeats = [max(1, round(RUN_TIME / seconds(function, 1))) for function in (theirs, ours)]
     times = [(seconds(theirs, repeats[0]), seconds(ours, repeats[1])) for _ in range(runs)]
     return median(time[0] for time in times) / median(time[1] for time in times)
-
-
-def peak_memory() -> float:
-    """High-water mark of this process's resident memory in MiB, as Linux counts it."""
-    status = Path("/proc/self/status").read_text(encoding="utf8")
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
 
 
 def peak_growth(side: str) -> float:

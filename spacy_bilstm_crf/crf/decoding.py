@@ -37,8 +37,6 @@ def viterbi(potentials: Potentials, possible_tags: Tensor | None = None) -> tupl
     if lowered:
         docs = torch.arange(n_docs, device=lengths.device)
         best += torch.stack(lowered).to(best.dtype).cumsum_(0)[(lengths - 1).clamp_(min=0) // INTERVAL, docs]
-    best.masked_fill_(lengths == 0, 0.0)
-    check_log_partition(best)
     return best, path.masked_fill_(padding_mask(lengths, n_tokens), -1).t()
 
 
@@ -81,24 +79,25 @@ def _trace_back(scores: Tensor, transitions: Tensor, end: Tensor, lengths: Tenso
     # torch's, and a device is waited for once instead of at every token.
     path = torch.empty(scores.shape[:2], dtype=torch.int64)
     result = path.numpy()
-    # Whatever stands in the padding should not add up to a warning.
-    rows = scores.clamp(max=LARGEST).cpu().numpy()
+    # Whatever stands in the padding should not add up to a warning. The tags of a document are laid side by side.
+    rows = torch.clamp(scores, max=LARGEST, out=scores.new_empty(scores.shape)).cpu().numpy()
     into = transitions.t().contiguous().cpu().numpy()  # (to, from)
-    last = (lengths - 1).clamp_(min=0).tolist()
+    last = [max(length - 1, 0) for length in lengths.tolist()]
+    final = rows[last, range(len(last))] + end.cpu().numpy()
     ending: dict[int, list[int]] = {}
     for doc, token in enumerate(last):
         ending.setdefault(token, []).append(doc)
-    final = rows[last, range(len(last))] + end.cpu().numpy()
-    result[-1] = tags = final.argmax(1)
-    current = tags
+    result[-1] = current = tags = final.argmax(1)
     for token in range(len(rows) - 2, -1, -1):
         current = (into.take(current, 0) + rows[token]).argmax(1)
         if token in ending:
             for doc in ending[token]:
                 current[doc] = tags[doc]
         result[token] = current
-    best = torch.from_numpy(final.max(1)).to(scores.device, wide_dtype(scores.device))
-    return best.masked_fill_(best >= LARGEST, float("inf")), path.to(scores.device)
+    best = torch.from_numpy(final.max(1)).to(scores.device, wide_dtype(scores.device)).masked_fill_(lengths == 0, 0.0)
+    if not float("-inf") < float(best.sum()) < LARGEST:
+        check_log_partition(best.masked_fill(best >= LARGEST, float("inf")))
+    return best, path.to(scores.device)
 
 
 @exact
