@@ -108,6 +108,16 @@ class Slice:
         """RETURNS (str): The name of its shard, without ending. Names sort in the order of the input."""
         return f"part-{self.file:05d}-{self.number:05d}"
 
+    @staticmethod
+    def read_name(name: str) -> tuple[int, int]:
+        """Read the name of a shard.
+
+        name (str): The name.
+        RETURNS (tuple[int, int]): Position of the file in the input, position in the file.
+        """
+        _, file, number = name.split("-")
+        return int(file), int(number)
+
     def place(self, row: int) -> str:
         """Name a line or row.
 

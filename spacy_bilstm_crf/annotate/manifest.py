@@ -30,6 +30,7 @@ class Manifest:
     inputs (list[dict]): The input files with sizes, and what has been done of them.
     status (str): "running", "stopped" or "complete".
     n_shards (int): Number of finished shards.
+    n_wanted (int | None): Number of shards when all is done. None until a run has got there.
     seconds (float): Time of all runs.
     runs (list[dict]): For each run its engine, workers, versions and time.
     """
@@ -39,6 +40,7 @@ class Manifest:
     inputs: list[dict[str, Any]]
     status: str = "running"
     n_shards: int = 0
+    n_wanted: int | None = None
     seconds: float = 0.0
     runs: list[dict[str, Any]] = field(default_factory=list)
 
@@ -119,7 +121,7 @@ def continue_or_begin(folder: Folder, planned: Manifest, output: str, *, force: 
     differing = list(_differences(earlier, planned))
     if differing:
         raise ValueError(Errors.CRF423.format(output=output, differing="; ".join(differing)))
-    planned.seconds, planned.runs = earlier["seconds"], earlier["runs"]
+    planned.seconds, planned.runs, planned.n_wanted = earlier["seconds"], earlier["runs"], earlier["n_wanted"]
     return planned
 
 

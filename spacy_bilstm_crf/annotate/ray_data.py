@@ -89,15 +89,14 @@ def make_dataset(
 
     def cut(row: dict[str, Any]) -> list[dict[str, str]]:
         _enter(folder)
-        parts = cut_file(InputFile(**json.loads(row["source"])), job)
-        return [{"slice": json.dumps(asdict(part))} for part in parts if part.name not in row["finished"]]
+        source, done = InputFile(**json.loads(row["source"])), set(row["done"])
+        return [{"slice": json.dumps(asdict(part))} for part in cut_file(source, job) if part.number not in done]
 
-    done = sorted(finished)
-    rows = [
-        {"source": json.dumps(asdict(source)), "finished": [name for name in done if name.startswith(prefix)]}
-        for source in inputs
-        for prefix in [Slice(source.index, 0, "", "").name.rpartition("-")[0] + "-"]
-    ]
+    done: dict[int, list[int]] = {source.index: [] for source in inputs}
+    for name in sorted(finished):
+        file, number = Slice.read_name(name)
+        done[file].append(number)
+    rows = [{"source": json.dumps(asdict(source)), "done": done[source.index]} for source in inputs]
     # a block a file, then a block a slice: blocks are what goes to different actors
     slices = data.from_items(rows, override_num_blocks=max(1, len(rows))).flat_map(cut)
     slices = slices.repartition(target_num_rows_per_block=1)

@@ -143,11 +143,13 @@ class _Run:
         self.tidy()
         try:
             with Progress(self.n_bytes, n_bytes_done=self.n_bytes_done, is_shown=show_progress) as progress:
-                if settings["engine"] == "ray":
+                if manifest.n_shards == manifest.n_wanted:
+                    pass  # without even reading the input
+                elif settings["engine"] == "ray":
                     self.annotate_on_ray(settings, ray_address, progress)
                 else:
                     self.annotate_here(settings, progress)
-            manifest.status = "complete"
+            manifest.status, manifest.n_wanted = "complete", manifest.n_shards
         finally:
             this_run["seconds"] = round(time.monotonic() - started, 3)
             this_run["n_docs"] = manifest.total("n_docs") - n_docs_before
