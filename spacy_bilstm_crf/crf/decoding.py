@@ -8,6 +8,7 @@ from .potentials import Potentials, at_least_float32, check_log_partition, check
 
 # Tokens after which scores are lowered so that the best tag has 0: float32 would lose precision over long documents.
 INTERVAL = 32
+# Scores from here on count as +inf.
 LARGEST = 1e38
 
 
@@ -106,7 +107,7 @@ def n_best(potentials: Potentials, n: int, possible_tags: Tensor | None = None) 
 
     potentials (Potentials): The potentials.
     n (int): Number of paths.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (tuple[Tensor, Tensor]): Scores of the paths, in nats, best first, and the paths, all different, -1 in the
         padding. Where there are fewer paths the rest has a score of -inf and tags of -1.

@@ -32,7 +32,7 @@ def log_partition(potentials: Potentials, possible_tags: Tensor | None = None) -
     """Compute log Z, the log of the summed exponentiated scores of all paths.
 
     potentials (Potentials): The potentials.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): log Z, in nats; 0 for a document of length 0.
         (n_docs,), float64 where the device has it
@@ -49,9 +49,9 @@ def log_partition_and_gradient(
     """Compute log Z and its gradient, the expected counts of tags and moves.
 
     potentials (Potentials): The potentials.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
-    weights (Optional[Tensor]): What the gradient of each document is multiplied with; None for 1.
+    weights (Tensor | None): What the gradient of each document is multiplied with; None for 1.
         (n_docs,), float
     RETURNS (tuple[Tensor, Gradient]): log Z, in nats, and the gradient of its weighted sum.
         (n_docs,), float64 where the device has it
@@ -72,7 +72,7 @@ def path_log_prob(potentials: Potentials, tags: Tensor, possible_tags: Tensor | 
     potentials (Potentials): The potentials.
     tags (Tensor): One path per document.
         (n_docs, n_tokens), int64
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): Log probabilities, in nats, at most 0; -inf for an impossible path.
         (n_docs,), float64 where the device has it
@@ -88,7 +88,7 @@ def nll(potentials: Potentials, tags: Tensor, possible_tags: Tensor | None = Non
     potentials (Potentials): The potentials.
     tags (Tensor): The annotated path of each document.
         (n_docs, n_tokens), int64
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): The loss, in nats per document, at least 0; inf for an impossible path.
         (n_docs,), float64 where the device has it
@@ -108,7 +108,7 @@ def marginal_nll(potentials: Potentials, allowed_tags: Tensor, possible_tags: Te
     potentials (Potentials): The potentials.
     allowed_tags (Tensor): True where the annotation leaves a tag open.
         (n_docs, n_tokens, n_tags), bool
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): The loss, in nats per document, at least 0; exactly 0 where everything possible is allowed.
         (n_docs,), float64 where the device has it
@@ -126,7 +126,7 @@ def nll_and_gradient(
     potentials (Potentials): The potentials.
     tags (Tensor): The annotated path of each document.
         (n_docs, n_tokens), int64
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (tuple[Tensor, Gradient]): The loss, in nats per document, and the gradient of its sum.
         (n_docs,), float64 where the device has it
@@ -155,7 +155,7 @@ def marginal_nll_and_gradient(
     potentials (Potentials): The potentials.
     allowed_tags (Tensor): True where the annotation leaves a tag open.
         (n_docs, n_tokens, n_tags), bool
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (tuple[Tensor, Gradient]): The loss, in nats per document, and the gradient of its sum.
         (n_docs,), float64 where the device has it

@@ -13,7 +13,7 @@ def forward_backward(potentials: Potentials, possible_tags: Tensor | None = None
     """Compute log alpha, log beta and log Z.
 
     potentials (Potentials): The potentials.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (tuple[Tensor, Tensor, Tensor]): log alpha (all paths up to a token, by its tag, its emission included), log
         beta (all paths behind a token, by its tag) and log Z. -inf for what cannot be and in the padding.
@@ -31,7 +31,7 @@ def marginals(potentials: Potentials, possible_tags: Tensor | None = None) -> Te
     """Compute P(tag at token).
 
     potentials (Potentials): The potentials.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): Probabilities; 0 in the padding.
         (n_docs, n_tokens, n_tags), the dtype of the emissions, at least float32
@@ -47,7 +47,7 @@ def pairwise_marginals(potentials: Potentials, possible_tags: Tensor | None = No
     """Compute P(tag at token and tag at the next token).
 
     potentials (Potentials): The potentials.
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): Probabilities of each pair; 0 where the next token is padding.
         (n_docs, max(n_tokens - 1, 0), n_tags, n_tags), the dtype of the emissions, at least float32
@@ -92,11 +92,11 @@ def segment_log_prob(
         (n_segments,), int64
     tags (Tensor): Tags of the tokens of each segment; what lies behind its length does not matter.
         (n_segments, longest segment), int64
-    before (Optional[Tensor]): True for the tags that the token before may have, None for all.
+    before (Tensor | None): True for the tags that the token before may have, None for all.
         (n_segments, n_tags) or (n_tags,), bool
-    after (Optional[Tensor]): True for the tags that the token after may have, None for all.
+    after (Tensor | None): True for the tags that the token after may have, None for all.
         (n_segments, n_tags) or (n_tags,), bool
-    possible_tags (Optional[Tensor]): True where a tag is possible, None if all are.
+    possible_tags (Tensor | None): True where a tag is possible, None if all are.
         (n_docs, n_tokens, n_tags), bool
     RETURNS (Tensor): Log probabilities, in nats, at most 0; -inf for what cannot be.
         (n_segments,), float64 where the device has it

@@ -15,8 +15,11 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 class Potentials(NamedTuple):
     """Scores of a batch of documents under a linear-chain CRF, in nats.
 
+    What cannot be is -inf or left out of `possible_tags`. A large negative number in its place is exact too, but takes
+    the batch off the fast route.
+
     emissions (Tensor): Score of each tag at each token. Time-major tensors come in as a transposed view for free.
-        (n_docs, n_tokens, n_tags), float; the padding may hold anything, NaN included
+        (n_docs, n_tokens, n_tags), float; the padding may hold anything, even NaN
     lengths (Tensor): Number of tokens of each document.
         (n_docs,), int64; 0 is allowed
     transitions (Tensor): Score of moving from one tag to the next; -inf forbids the move.
@@ -109,7 +112,7 @@ def check_shapes(potentials: Potentials, *per_token: Tensor | None) -> None:
     """Compare the shapes of all parts of a call.
 
     potentials (Potentials): The potentials.
-    *per_token (Optional[Tensor]): Tags (n_docs, n_tokens) or masks (n_docs, n_tokens, n_tags) that came with them.
+    *per_token (Tensor | None): Tags (n_docs, n_tokens) or masks (n_docs, n_tokens, n_tags) that came with them.
     RAISES (ValueError): CRF103 if something does not fit.
     """
     n_docs, n_tokens, n_tags = potentials.emissions.shape
@@ -134,7 +137,7 @@ def check_log_partition(log_z: Tensor, doc_index: Tensor | None = None) -> None:
 
     log_z (Tensor): log Z or best score of each document.
         (n_docs,), float
-    doc_index (Optional[Tensor]): Index of each of them in the caller's batch, None if they are the batch.
+    doc_index (Tensor | None): Index of each of them in the caller's batch, None if they are the batch.
         (n_docs,), int64
     RAISES (ValueError): CRF101 where there is no path, CRF102 where scores are NaN or +inf.
     """

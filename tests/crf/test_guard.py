@@ -257,6 +257,20 @@ def test_the_padding_may_hold_anything(padding):
             assert torch.equal(one, other)
 
 
+def test_emissions_of_minus_infinity_are_impossible_tags():
+    potentials = draw_scheme("BIO", [4, 2, 0, 5])
+    possible, _, gold = draw_masks(potentials)
+    masked = potentials._replace(emissions=potentials.emissions.masked_fill(~possible, -torch.inf))
+    for call in (
+        lambda potentials, possible: [crf.log_partition(potentials, possible), crf.marginals(potentials, possible)],
+        lambda potentials, possible: crf.viterbi(potentials, possible),
+        lambda potentials, possible: crf.n_best(potentials, 3, possible),
+        lambda potentials, possible: crf.nll_and_gradient(potentials, gold, possible)[1],
+    ):
+        for one, other in zip(call(masked, None), call(potentials, possible), strict=True):
+            assert torch.equal(one, other)
+
+
 def test_time_major_emissions_come_in_as_a_view():
     potentials = draw_scheme("BIO", [4, 2, 5], dtype=torch.float32)
     view = potentials._replace(emissions=potentials.emissions.transpose(0, 1).contiguous().transpose(0, 1))
