@@ -71,18 +71,15 @@ def _make_bucket(docs: Tensor, lengths: Tensor, offsets: Tensor) -> Bucket:
     if len(docs) == 1:
         return _make_lone_bucket(docs, int(lengths[docs]), int(offsets[docs]))
     sizes = lengths[docs]
-    steps = torch.minimum(_make_steps(int(sizes.max())), sizes - 1)  # (n_steps, n_docs)
+    steps = torch.arange(_round(int(sizes.max()), n_bits=4, up=True)).unsqueeze(1)
+    steps = torch.minimum(steps, sizes - 1)  # (n_steps, n_docs)
     first = offsets[docs]
     return Bucket(docs, sizes, first + steps, first + sizes - 1 - steps)
 
 
 def _make_lone_bucket(doc: Tensor, size: int, first: int) -> Bucket:
-    steps = _make_steps(size).clamp_(max=size - 1)
-    return Bucket(doc, torch.tensor([size]), first + steps, first + size - 1 - steps)
-
-
-def _make_steps(n_steps: int) -> Tensor:
-    return torch.arange(_round(n_steps, n_bits=4, up=True)).unsqueeze(1)
+    rows = torch.arange(first, first + size).unsqueeze(1)
+    return Bucket(doc, torch.tensor([size]), rows, rows.flip(0))
 
 
 def cells_of_rows(buckets: list[Bucket], n_rows: int, *, backwards: bool = False) -> Tensor:
@@ -95,7 +92,7 @@ def cells_of_rows(buckets: list[Bucket], n_rows: int, *, backwards: bool = False
         (n_rows,) int64
     """
     if len(buckets) == 1 and len(buckets[0].docs) == 1:  # one document: all rows, in order or reversed
-        return (buckets[0].reversed_rows if backwards else buckets[0].rows)[:n_rows, 0]
+        return (buckets[0].reversed_rows if backwards else buckets[0].rows).squeeze(1)
     cells = torch.empty(n_rows, dtype=torch.int64)
     n_before = 0
     for bucket in buckets:

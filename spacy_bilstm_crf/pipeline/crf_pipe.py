@@ -20,8 +20,6 @@ from .rehearsal import RehearsingPipe
 
 # Enough documents to infer the widths of the layers from.
 _N_SAMPLE_DOCS = 10
-# More tokens at once are not faster, need more memory, and leave it in pieces.
-_MAX_TOKENS_AT_ONCE = 8000
 
 
 class CRFPipe(RehearsingPipe):
@@ -107,7 +105,8 @@ class CRFPipe(RehearsingPipe):
         batch_size (int): The number of documents to buffer.
         YIELDS (Doc): The documents, in order.
         """
-        for docs in _minibatch(stream, batch_size):
+        for docs in util.minibatch(stream, size=batch_size):
+            docs = list(docs)
             try:
                 annotated = self.annotate(docs)
             except Exception as error:
@@ -274,18 +273,3 @@ class CRFPipe(RehearsingPipe):
             like = [[first + prefix for first in first_tags] for prefix in range(width)]
             self.model.attrs["resize_output"](self.model, len(self.tags), like)
         return 1
-
-
-def _minibatch(stream: Iterable[Doc], batch_size: int) -> Iterator[list[Doc]]:
-    """Cut a stream into batches of at most so many documents, and not many tokens."""
-    # spaCy's `minibatch_by_words` does not keep the order of long documents.
-    for docs in util.minibatch(stream, size=batch_size):
-        part: list[Doc] = []
-        n_tokens = 0
-        for doc in docs:
-            if part and n_tokens + len(doc) > _MAX_TOKENS_AT_ONCE:
-                yield part
-                part, n_tokens = [], 0
-            part.append(doc)
-            n_tokens += len(doc)
-        yield part

@@ -433,16 +433,6 @@ def test_batches_do_not_change_what_is_found(trained):
     assert predict_ents(trained, TEXTS[::-1]) == together[::-1]
 
 
-def test_large_batches_are_cut_and_stay_in_order(trained):
-    words = TEXTS[0].split()
-    docs = [Doc(trained.vocab, words=words * n_copies) for n_copies in (1, 2000, 1, 0, 3, 1500)]
-    seen = []
-    for doc in trained.get_pipe("ner_crf").pipe(docs, batch_size=100):
-        seen.append(doc)
-        assert len(doc.ents) == 2 * len(doc) // len(words)
-    assert [len(doc) for doc in seen] == [len(doc) for doc in docs]
-
-
 def test_no_documents(trained):
     pipe = trained.get_pipe("ner_crf")
     assert list(trained.pipe([])) == []
