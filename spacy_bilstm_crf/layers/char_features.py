@@ -25,6 +25,9 @@ N_PLACES = 3 * (MAX_WORD + 1)
 _BEGIN, _END = 1, 2
 _EDGE_CLASS = N_CLASSES
 _MAX_DIGITS = 4
+_MANY_KEYS = 1000
+_PREFIX_BITS = 18
+_PREFIX_SHIFT = numpy.uint64(64 - _PREFIX_BITS)
 
 
 @dataclass
@@ -142,10 +145,19 @@ def find_keys(known: KeyArray, keys: KeyArray) -> IntArray:
     RETURNS (IntArray): Position of each key, -1 where it is not in the list.
         (n_keys,) int64
     """
+    found = numpy.full(len(keys), -1)
     if not len(known):
-        return numpy.full(len(keys), -1)
-    place = numpy.minimum(numpy.searchsorted(known, keys), len(known) - 1)
-    return numpy.where(known[place] == keys, place, -1)
+        return found
+    index = numpy.arange(len(keys))
+    if len(keys) > _MANY_KEYS:
+        # Keys are hashes: few share their first bits with one that is listed, and only those are searched for.
+        begins_like = numpy.zeros(2**_PREFIX_BITS, dtype=bool)
+        begins_like[known >> _PREFIX_SHIFT] = True
+        index = index[begins_like[keys >> _PREFIX_SHIFT]]
+    place = numpy.minimum(numpy.searchsorted(known, keys[index]), len(known) - 1)
+    is_found = known[place] == keys[index]
+    found[index[is_found]] = place[is_found]
+    return found
 
 
 def _join(keys: KeyArray, characters: KeyArray, distance: int) -> KeyArray:

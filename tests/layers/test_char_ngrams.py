@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_bilstm_crf.layers.char_features import MAX_WORD, CharacterKeys
+from spacy_bilstm_crf.layers.char_features import MAX_WORD, CharacterKeys, find_keys
 from spacy_bilstm_crf.layers.char_ngrams import CharNgramEmbed, learn_vocabulary, learn_words
 
 WIDTHS = {"width": 5, "pair_width": 3, "class_width": 2, "word_width": 2}
@@ -227,3 +227,16 @@ def test_a_word_that_occurs_once_is_unknown_in_training_alone():
 
 def test_it_learns_no_words_where_nothing_knows_them():
     assert "words" not in make_embed(["甲乙"]).attrs["known"]
+
+
+@pytest.mark.parametrize("n_keys", [0, 1, 50, 5000])
+@pytest.mark.parametrize("n_known", [0, 1, 40])
+def test_keys_are_found_as_in_a_dictionary(n_keys, n_known):
+    rng = numpy.random.default_rng(0)
+    # Some that share their first bits, and some that are listed.
+    keys = rng.integers(0, 100, n_keys).astype("uint64") * numpy.uint64(2**57) + rng.integers(0, 3, n_keys).astype(
+        "uint64"
+    )
+    known = numpy.unique(rng.choice(keys, min(n_known, n_keys)) if n_keys else keys)
+    places = {key: place for place, key in enumerate(known.tolist())}
+    assert find_keys(known, keys).tolist() == [places.get(key, -1) for key in keys.tolist()]
