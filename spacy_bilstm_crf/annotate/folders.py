@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ..errors import Errors
-from .inputs import is_url
+from .paths import is_url
 
 _LOCK = ".lock"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from ..errors import Errors
 from .extras import require
 from .job import InputFile
+from .paths import is_url, without_query
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -33,7 +34,7 @@ def find_inputs(patterns: Iterable[str], *, leave_out: str | None = None) -> lis
         for path, n_bytes, is_named in _expand(pattern):
             if leave_out is not None and _is_inside(path, leave_out):
                 continue
-            kind = KINDS.get(os.path.splitext(path)[1].lower())
+            kind = KINDS.get(os.path.splitext(without_query(path))[1].lower())
             if kind is None and is_named:
                 raise ValueError(Errors.CRF421.format(path=path, suffixes=" ".join(KINDS)))
             is_found = is_found or kind is not None
@@ -42,15 +43,6 @@ def find_inputs(patterns: Iterable[str], *, leave_out: str | None = None) -> lis
         if not is_found:
             raise ValueError(Errors.CRF420.format(pattern=pattern, suffixes=" ".join(KINDS)))
     return list(found.values())
-
-
-def is_url(path: str) -> bool:
-    """Tell URLs from paths.
-
-    path (str): A path or URL.
-    RETURNS (bool): Whether it names a file system, as in "s3://bucket/key".
-    """
-    return "://" in path
 
 
 @lru_cache(maxsize=64)
@@ -94,12 +86,14 @@ def _expand(pattern: str) -> Iterator[tuple[str, int, bool]]:
 
 def _expand_url(pattern: str) -> Iterator[tuple[str, int, bool]]:
     fs = require("pyarrow.fs", "annotate", f"Reading {pattern}")
+    # what is behind the question mark says how to reach the store
+    pattern, mark, query = pattern.partition("?")
     magic = next((i for i, character in enumerate(pattern) if character in _MAGIC), None)
     base = pattern if magic is None else pattern[:magic].rpartition("/")[0]
-    file_system, path = get_file_system(base)
+    file_system, path = get_file_system(f"{base}{mark}{query}")
     info: Any = file_system.get_file_info(path)
     if info.type == fs.FileType.File:
-        yield pattern, info.size, True
+        yield f"{pattern}{mark}{query}", info.size, True
         return
     selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
     for entry in sorted(file_system.get_file_info(selector), key=lambda entry: entry.path):
@@ -107,7 +101,7 @@ def _expand_url(pattern: str) -> Iterator[tuple[str, int, bool]]:
         url = f"{base.rstrip('/')}/{name}"
         is_meant = (magic is None or _matches(url, pattern)) and ("/." in pattern or not _is_hidden(name))
         if entry.type == fs.FileType.File and is_meant:
-            yield url, entry.size, magic is not None
+            yield f"{url}{mark}{query}", entry.size, magic is not None
 
 
 def _is_hidden(name: str) -> bool:
@@ -121,5 +115,5 @@ def _matches(url: str, pattern: str) -> bool:
 
 def _is_inside(path: str, folder: str) -> bool:
     if is_url(path) or is_url(folder):
-        return path.startswith(folder.rstrip("/") + "/")
+        return path.startswith(without_query(folder).rstrip("/") + "/")
     return Path(folder).resolve() in Path(path).resolve().parents

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..errors import Errors
+from .paths import without_query
 
 OUTPUT_FORMATS = ("jsonl", "parquet", "spacy")
 ENGINES = ("local", "ray")
@@ -125,5 +126,5 @@ class Slice:
         RETURNS (str): File and number.
         """
         # a file's name may hold bytes that no output can
-        path = self.path if self.path.isascii() else self.path.encode("utf8", "replace").decode("utf8")
-        return f"{path}:{row}"
+        path = without_query(self.path)
+        return f"{path if path.isascii() else path.encode('utf8', 'replace').decode('utf8')}:{row}"

@@ -19,8 +19,10 @@ from outputs import (
     write_lines,
 )
 from spacy.tokens import Doc, DocBin
+from thinc.util import gpu_is_available
 
 from spacy_bilstm_crf.annotate.rows import carried_names, to_json
+from spacy_bilstm_crf.annotate.shards import Annotator
 
 FORMATS = ["jsonl", "parquet", "spacy"]
 
@@ -180,6 +182,12 @@ def test_what_json_can_escape_and_utf8_cannot_hold(tmp_path, annotate_inline, ma
     assert len(read_errors(tmp_path / "out")) == n_failures
     if output_format == "jsonl":
         assert read_rows(tmp_path / "out")[0]["x"] == "\ud800"
+
+
+@pytest.mark.skipif(gpu_is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(make_job):
+    with pytest.raises(ValueError, match=r"CRF432.*GPU"):
+        Annotator.load(make_job(), gpu_id=0)
 
 
 def test_a_shard_without_documents_is_there_all_the_same(tmp_path, annotate_inline, make_job, output_format):

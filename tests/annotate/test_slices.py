@@ -55,6 +55,12 @@ def test_slices_of_text_number_lines_and_bytes(tmp_path):
 def test_names_sort_in_the_order_of_the_input():
     names = [Slice(file, number, "", "text").name for file in (0, 1, 20, 300) for number in (0, 9, 10, 99999)]
     assert names == sorted(names)
+    assert Slice.read_name("part-00012-00345") == (12, 345)
+
+
+def test_places_do_not_say_how_to_reach_a_store():
+    assert Slice(0, 0, "s3://bucket/a.txt?region=eu&scheme=http", "text").place(3) == "s3://bucket/a.txt:3"
+    assert Slice(0, 0, "what?.txt", "text").place(3) == "what?.txt:3"
 
 
 @pytest.mark.parametrize("kind", ["text", "jsonl", "spacy"])
