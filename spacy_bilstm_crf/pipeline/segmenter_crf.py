@@ -27,7 +27,7 @@ from .word_batch import Segmentation, WordBatch, Words
 DEFAULT_CONFIG = """
 [model]
 @architectures = "spacy-bilstm-crf.BiLSTMCRF.v1"
-hidden_width = 96
+hidden_width = 64
 depth = 1
 crf = true
 constrained = true
