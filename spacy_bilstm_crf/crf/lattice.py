@@ -21,11 +21,14 @@ class Lattice(NamedTuple):
         (n_tags + 2, n_tags + 1), float64 where the device has it
     padding (Tensor): True behind the end of a document.
         (n_tokens + 1, n_docs), bool
+    raw (Tensor): The emissions as they came: a quick look at them bounds what is above.
+        (n_docs, n_tokens, n_tags), float
     """
 
     emissions: Tensor
     moves: Tensor
     padding: Tensor
+    raw: Tensor
 
 
 def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
@@ -56,7 +59,7 @@ def build_lattice(potentials: Potentials, possible_tags: Tensor | None) -> Latti
     emissions = functional.pad(emissions, (0, 1, 0, 0, 0, 1), value=float("-inf"))
     emissions.masked_fill_(padding.unsqueeze(2), float("-inf"))
     emissions.select(2, n_tags).masked_fill_(padding, 0.0)
-    return Lattice(emissions, move_scores(potentials), padding)
+    return Lattice(emissions, move_scores(potentials), padding, potentials.emissions)
 
 
 def select_docs(lattice: Lattice, docs: Tensor) -> Lattice:
@@ -67,7 +70,7 @@ def select_docs(lattice: Lattice, docs: Tensor) -> Lattice:
         (n_selected,), int64
     RETURNS (Lattice): The smaller lattice.
     """
-    return Lattice(lattice.emissions[:, docs], lattice.moves, lattice.padding[:, docs])
+    return Lattice(lattice.emissions[:, docs], lattice.moves, lattice.padding[:, docs], lattice.raw[docs])
 
 
 def move_scores(potentials: Potentials) -> Tensor:

@@ -80,18 +80,27 @@ def make_plan(lattice: Lattice) -> Plan | None:
     if not gain <= GROWTH or not lattice.padding.numel():
         return None
     shift = lattice.emissions.amax(dim=2)
-    bottom = lattice.emissions.nan_to_num(nan=float("nan"), posinf=float("nan"), neginf=float("inf")).amin(dim=2)
-    spread = (shift - bottom).amax(dim=0)
-    worst = float(spread.amax()) + largest
     unsafe = None
+    if lattice.raw.numel():
+        low, high = torch.aminmax(lattice.raw)
+        worst = float(high) - float(low) + largest
+    else:
+        worst = largest
     # Half of the budget, as the first rescaling comes one factor late.
-    if not 0.0 <= worst <= BUDGET / 2:
+    if not worst <= BUDGET / 2:
+        spread = _spread(lattice, shift)
         unsafe = ~((spread >= 0.0) & (spread <= BUDGET / 2 - largest))
         if bool(unsafe.all()):
             return None
         worst = float(spread[~unsafe].amax()) + largest
     interval = min(INTERVAL, int(BUDGET / max(worst, 1.0)), int(GROWTH / gain))
     return Plan(shift, interval, unsafe)
+
+
+def _spread(lattice: Lattice, top: Tensor) -> Tensor:
+    # (n_docs,): the largest distance between possible tags of a token
+    bottom = lattice.emissions.nan_to_num(nan=float("nan"), posinf=float("nan"), neginf=float("inf")).amin(dim=2)
+    return (top - bottom).amax(dim=0)
 
 
 def pass_messages(lattice: Lattice, plan: Plan) -> Messages:
@@ -117,8 +126,11 @@ def pass_messages(lattice: Lattice, plan: Plan) -> Messages:
 
 def _both_ways(emissions: Tensor, shift: Tensor) -> Tensor:
     # (n_tokens + 1, 2, n_docs, n_tags + 1): factors in the order of time and against it
-    factors = torch.sub(emissions.to(torch.float64), shift.unsqueeze(2)).exp_()
-    return torch.stack([factors, factors.flip(0)], dim=1)
+    steps, n_docs, n_tags = emissions.shape
+    both = emissions.new_empty(steps, 2, n_docs, n_tags, dtype=torch.float64)
+    factors = torch.sub(emissions, shift.to(both.dtype).unsqueeze(2), out=both[:, 0]).exp_()
+    both[:, 1] = factors.flip(0)
+    return both
 
 
 def _recursion(messages: Tensor, transitions: Tensor, interval: int) -> Tensor:
