@@ -119,6 +119,12 @@ def test_dropout_reaches_input_layers_and_output(depth):
     assert share == pytest.approx(0.4, abs=0.08)
 
 
+def test_prediction_does_not_look_at_dropout():
+    network = make_network()
+    X, lengths = make_batch([4, 3])
+    assert torch.equal(emit(network, X, lengths, dropout=2), emit(network, X, lengths))
+
+
 def test_train_and_eval_mode_make_no_difference():
     network = make_network(depth=2)
     X, lengths = make_batch([4, 3])

@@ -85,7 +85,8 @@ class Presets:
         opens, continues, _, _ = scheme.tag_rules(n_labels)
         n_tokens = len(self.is_blocked)
         possible = numpy.ones((n_tokens, len(opens)), dtype=bool) if possible is None else possible.copy()
-        after = self.entities.ends[self.entities.ends < n_tokens]
+        # An entity of unknown label is a path of "O", which nothing continues.
+        after = self.entities.ends[(self.entities.labels >= 0) & (self.entities.ends < n_tokens)]
         possible[after] &= ~(continues & ~opens)
         possible[self.is_covered] = False
         possible[self.is_covered, 0] = True  # "O"

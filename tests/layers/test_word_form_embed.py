@@ -202,6 +202,17 @@ def test_an_update_in_place_empties_the_cache(vocab, name, predict_before_finish
     assert not numpy.allclose(layer.predict(docs)[0], before)
 
 
+@pytest.mark.parametrize("name", EMBEDS)
+def test_weights_written_in_place_empty_the_cache(vocab, name):
+    layer = make_layer(vocab, name)
+    docs = make_docs(vocab, [20])
+    layer.predict(docs)
+    for node in layer.walk():
+        for param in node.param_names:
+            node.get_param(param)[...] *= 1.5  # the arrays stay the same objects
+    assert_fresh(layer, docs)
+
+
 def test_averages_empty_the_cache_when_they_come_and_when_they_go(vocab):
     layer = make_layer(vocab)
     docs = make_docs(vocab, [20])

@@ -329,16 +329,19 @@ def test_a_copy_has_labels_of_its_own(trained_bytes):
     assert predict_ents(copied)
 
 
-@pytest.mark.parametrize("make", [lambda nlp: nlp.get_pipe("ner_crf").add_label("TRANSIENT"), None])
-def test_labels_outlive_a_memory_zone(trained_bytes, make):
-    nlp = make_nlp()
+@pytest.mark.parametrize("way", ["load the pipeline", "load the pipe", "add a label"])
+def test_labels_outlive_a_memory_zone(trained, trained_bytes, way):
+    nlp = make_nlp() if way != "add a label" else load_trained(trained_bytes)
+    pipe = nlp.get_pipe("ner_crf")
     with nlp.memory_zone():
-        nlp.from_bytes(trained_bytes)
-        if make is not None:
-            make(nlp)
-    labels = nlp.get_pipe("ner_crf").labels
-    assert labels[:3] == LABELS
-    assert all(label in nlp.vocab.strings for label in labels)
+        if way == "load the pipeline":
+            nlp.from_bytes(trained_bytes)
+        elif way == "load the pipe":
+            pipe.from_bytes(trained.get_pipe("ner_crf").to_bytes(exclude=["vocab"]))
+        else:
+            pipe.add_label("PASSING")
+    assert pipe.labels[:3] == LABELS
+    assert all(label in nlp.vocab.strings for label in pipe.labels)
     assert any(predict_ents(nlp))
 
 

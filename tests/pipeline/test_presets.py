@@ -50,7 +50,7 @@ def run(doc, scheme, potentials, **settings):
 def draw_potentials(doc, scheme, seed, scale=2.0):
     rng = numpy.random.default_rng(seed)
     potentials = make_potentials(rng, [len(doc)], len(TagScheme(scheme).tags(LABELS)), scale=scale)
-    potentials.emissions[:, 0] -= 2.0  # entities press against the presets
+    potentials.emissions[:, 0] += (-2.0, 0.0, 2.0)[seed % 3]  # entities press against the presets, or presets hold out
     return potentials
 
 
@@ -134,6 +134,19 @@ def test_the_best_entities_around_the_presets_are_found(scheme, doc, seed):
     sets = [s for s in list_span_sets(free, LABELS) if all(is_clean(doc, start, end) for start, end, _ in s)]
     best = max(sets, key=score)
     assert get_ents(run(doc, scheme, potentials)) == sorted([*best, *get_ents(doc)])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_tags_of_presets_are_fixed(scheme):
+    doc = Doc(VOCAB, words=["w"] * 6)
+    doc.set_ents([Span(doc, 0, 2, "B"), Span(doc, 3, 4, "UNKNOWN")], blocked=[doc[4:5]])
+    scheme = TagScheme(scheme)
+    presets = Presets.from_columns(TokenColumns.from_docs([doc]), HASHES)
+    possible = presets.clamp(None, scheme, len(LABELS))
+    names = numpy.array(scheme.tags(LABELS))
+    fixed = [*scheme.spans_to_tags([(0, 2, "B")], 2), None, "O", "O", None]
+    for tags, expected in zip(possible, fixed, strict=True):
+        assert names[tags].tolist() == [expected] if expected else tags.sum() > 1
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
