@@ -147,6 +147,10 @@ def test_tags_of_presets_are_fixed(scheme):
     fixed = [*scheme.spans_to_tags([(0, 2, "B")], 2), None, "O", "O", None]
     for tags, expected in zip(possible, fixed, strict=True):
         assert names[tags].tolist() == [expected] if expected else tags.sum() > 1
+    # Behind an entity, nothing that could only continue one.
+    opens, *_ = scheme.tag_rules(len(LABELS))
+    assert possible[2].tolist() == opens.tolist()
+    assert possible[5].all()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
