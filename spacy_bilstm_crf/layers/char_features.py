@@ -6,6 +6,7 @@ Every document has an edge in front and one behind, so that no key reaches from 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from unicodedata import normalize
 
 import numpy
 from spacy.attrs import ORTH
@@ -26,6 +27,8 @@ _BEGIN, _END = 1, 2
 _EDGE_CLASS = N_CLASSES
 _MAX_DIGITS = 4
 _MANY_KEYS = 1000
+# Corpora write either the one or the other at the end of a sentence.
+_FULL_STOPS = str.maketrans("。", ".")
 _PREFIX_BITS = 18
 _PREFIX_SHIFT = numpy.uint64(64 - _PREFIX_BITS)
 
@@ -50,7 +53,8 @@ class CharacterKeys:
     def from_docs(cls, docs: Sequence[Doc]) -> "CharacterKeys":
         """Read documents.
 
-        A token of several characters is read as one: numbers by their length, words in small letters.
+        A token of several characters is read as one: numbers by their length, words in small letters. Wide and narrow
+        forms of a character are one, as are the full stops of Chinese and of English.
 
         docs (Sequence[Doc]): The documents.
         RETURNS (CharacterKeys): The keys.
@@ -168,6 +172,7 @@ def _join(keys: KeyArray, characters: KeyArray, distance: int) -> KeyArray:
 def _read_form(text: str) -> tuple[int, int]:
     """Return the key of a character, or of what is read as one, and its class."""
     kind = character_class(text[0])
+    form = normalize("NFKC", text).translate(_FULL_STOPS)
     if len(text) > 1:
-        text = "9" * min(len(text), _MAX_DIGITS) if kind == DIGIT else text.lower()
-    return get_string_id(text), kind
+        form = "9" * min(len(text), _MAX_DIGITS) if kind == DIGIT else form.lower()
+    return get_string_id(form), kind

@@ -34,9 +34,9 @@ def CharNgramEmbed(
 ) -> EmbedModel:
     """Embed characters, the pairs and words they form, and the classes around them.
 
-    A token of several characters is read as one: numbers by their length, words in small letters. Words are listed if
-    the pipe knows them in the training data. There, one that occurs but once counts as unknown, as it would be if the
-    text were new.
+    A token of several characters is read as one: numbers by their length, words in small letters. Wide and narrow forms
+    of a character (`，` and `,`) are one, as are the full stops `。` and `.`. Words are listed if the pipe knows them
+    in the training data. There, one that occurs but once counts as unknown, as it would be if the text were new.
 
     width (int): Width of the vector of a character.
     pair_width (int): Width of the vector of the pair with the character before, and of that with the one behind.

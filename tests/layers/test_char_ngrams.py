@@ -89,6 +89,13 @@ def test_classes_tell_scripts_apart_where_characters_are_unknown():
         ("12|年", "1999|年", False),
         ("NBA|队", "nba|队", True),
         ("NBA|队", "CBA|队", False),
+        # Text is written with wide or with narrow forms, a corpus often with one of them alone.
+        ("ＮＢＡ|队", "nba|队", True),
+        ("１２|年", "12|年", True),
+        ("，|年", ",|年", True),
+        ("。|年", ".|年", True),
+        ("、|年", ",|年", False),
+        ("ｶ|年", "カ|年", True),
     ],
 )
 def test_tokens_of_several_characters_are_one(one, other, same):
