@@ -9,6 +9,7 @@ from thinc.types import Floats2d
 
 from .errors import Errors
 from .layers.bilstm_crf import BiLSTMCRFLayer, resize_output
+from .layers.char_bilstm import CharBiLSTM
 from .layers.char_ngrams import CharNgramEmbed
 from .layers.characters import CharCNN
 from .layers.word_form_embed import WordFormEmbed
@@ -137,6 +138,24 @@ def build_char_cnn_v1(
     REFERENCE: Ma & Hovy 2016
     """
     return CharCNN(width=width, char_width=char_width, window_size=window_size, rows=rows, max_length=max_length)
+
+
+def build_char_bilstm_v1(
+    hidden_width: int = 25, char_width: int = 25, rows: int = 500, max_length: int = 40
+) -> EmbedModel:
+    """Embed words by a BiLSTM over their characters. Registered as `spacy-bilstm-crf.CharBiLSTM.v1`.
+
+    hidden_width (int): Width of the LSTM's state in each direction, half the width of the word's vector.
+    char_width (int): Width of a character's vector.
+    rows (int): Rows of the hashed table of character vectors.
+    max_length (int): A longer word is cut in its middle.
+    RETURNS (Model): From documents to one array of word vectors for each.
+    RAISES (ValueError): CRF111 if a size is out of range.
+    REFERENCE: Lample et al. 2016
+    """
+    _check_least(1, hidden_width=hidden_width, char_width=char_width, rows=rows)
+    _check_least(2, max_length=max_length)
+    return CharBiLSTM(hidden_width=hidden_width, char_width=char_width, rows=rows, max_length=max_length)
 
 
 def build_char_ngram_embed_v1(

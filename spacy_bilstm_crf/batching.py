@@ -30,15 +30,18 @@ class Bucket(NamedTuple):
     reversed_rows: Tensor
 
 
-def make_buckets(lengths: Tensor, *, max_padding: float = 0.15, offsets: Tensor | None = None) -> list[Bucket]:
+def make_buckets(
+    lengths: Tensor, *, max_padding: float = 0.15, offsets: Tensor | None = None, step_bits: int = 4
+) -> list[Bucket]:
     """Sort documents by length and cut them into buckets with little padding.
 
     lengths (Tensor): Number of tokens of each document. Documents without tokens are in no bucket.
         (n_docs,) int64, on the CPU
-    max_padding (float): Largest share of a bucket's cells that may be padding, before its number of steps is rounded up
-        by an eighth at most.
+    max_padding (float): Largest share of a bucket's cells that may be padding, before its number of steps is rounded
+        up.
     offsets (Tensor | None): First row of each document; None if the documents follow one another.
         (n_docs,) int64
+    step_bits (int): Leading bits that a number of steps may have set: it is rounded up by an eighth at most for 4.
     RETURNS (list[Bucket]): The buckets, shortest documents first. Their tensors are on the CPU.
     """
     sizes = lengths.tolist()
@@ -50,13 +53,13 @@ def make_buckets(lengths: Tensor, *, max_padding: float = 0.15, offsets: Tensor 
     for i, doc in enumerate(order):
         while (n_cells := sizes[doc] * (i + 1 - start)) - n_filled - sizes[doc] > max_padding * n_cells:
             end = start + _round(i - start, n_bits=2)
-            buckets.append(_make_bucket(torch.tensor(order[start:end]), lengths, offsets))
+            buckets.append(_make_bucket(torch.tensor(order[start:end]), lengths, offsets, step_bits))
             # What rounding left over is nearly as long as what comes next.
             start, n_filled = end, sum(sizes[other] for other in order[end:i])
         n_filled += sizes[doc]
     while start < len(order):
         end = start + _round(len(order) - start, n_bits=2)
-        buckets.append(_make_bucket(torch.tensor(order[start:end]), lengths, offsets))
+        buckets.append(_make_bucket(torch.tensor(order[start:end]), lengths, offsets, step_bits))
         start = end
     return buckets
 
@@ -67,11 +70,11 @@ def _round(size: int, *, n_bits: int, up: bool = False) -> int:
     return (size + (unit - 1) * up) // unit * unit
 
 
-def _make_bucket(docs: Tensor, lengths: Tensor, offsets: Tensor) -> Bucket:
+def _make_bucket(docs: Tensor, lengths: Tensor, offsets: Tensor, step_bits: int) -> Bucket:
     if len(docs) == 1:
         return _make_lone_bucket(docs, int(lengths[docs]), int(offsets[docs]))
     sizes = lengths[docs]
-    steps = torch.arange(_round(int(sizes.max()), n_bits=4, up=True)).unsqueeze(1)
+    steps = torch.arange(_round(int(sizes.max()), n_bits=step_bits, up=True)).unsqueeze(1)
     steps = torch.minimum(steps, sizes - 1)  # (n_steps, n_docs)
     first = offsets[docs]
     return Bucket(docs, sizes, first + steps, first + sizes - 1 - steps)

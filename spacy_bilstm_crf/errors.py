@@ -57,15 +57,15 @@ class Errors:
         "for each the rows of its table: check attrs and rows in [model]."
     )
     CRF201 = (
-        "[CRF201] The BiLSTM-CRF has no weights yet. Train the pipeline, call nlp.initialize(), or load a trained "
+        "[CRF201] The network has no weights yet. Train the pipeline, call nlp.initialize(), or load a trained "
         "pipeline with spacy.load()."
     )
     CRF202 = (
-        "[CRF202] The weights of the BiLSTM-CRF could not be read ({error}). Expected a file that this component wrote "
+        "[CRF202] The weights of the {network} could not be read ({error}). Expected a file that this component wrote "
         "and that is whole: get the model again, or train it again."
     )
     CRF203 = (
-        "[CRF203] The weights of the BiLSTM-CRF belong to other settings ({differing}). Load the model with the "
+        "[CRF203] The weights of the {network} belong to other settings ({differing}). Load the model with the "
         "config.cfg it was saved with."
     )
     CRF301 = (

@@ -68,12 +68,7 @@ class BiLSTMCRF(nn.Module):
 
     def _reset_parameters(self) -> None:
         for lstm in (*self.forward_layers, *self.backward_layers):
-            nn.init.xavier_uniform_(lstm.weight_ih_l0)
-            nn.init.orthogonal_(lstm.weight_hh_l0)
-            nn.init.zeros_(lstm.bias_ih_l0)
-            nn.init.zeros_(lstm.bias_hh_l0)
-            # The forget gate starts open (Jozefowicz et al. 2015). Gates lie in the order input, forget, cell, output.
-            nn.init.ones_(lstm.bias_ih_l0.data[self.hidden_width : 2 * self.hidden_width])
+            reset_lstm(lstm)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 
@@ -107,8 +102,8 @@ class BiLSTMCRF(nn.Module):
         forward_cells = cells_of_rows(buckets, len(X)).to(X.device)
         backward_cells = cells_of_rows(buckets, len(X), backwards=True).to(X.device)
         for forward_lstm, backward_lstm in zip(self.forward_layers, self.backward_layers, strict=True):
-            left = [_run_lstm(forward_lstm, X, bucket.rows) for bucket in buckets]
-            right = [_run_lstm(backward_lstm, X, bucket.reversed_rows) for bucket in buckets]
+            left = [run_lstm(forward_lstm, X, bucket.rows) for bucket in buckets]
+            right = [run_lstm(backward_lstm, X, bucket.reversed_rows) for bucket in buckets]
             left_context = torch.cat(left).index_select(0, forward_cells)
             right_context = torch.cat(right).index_select(0, backward_cells)
             X = torch.cat((left_context, right_context), dim=1)  # (n_tokens, 2 * hidden_width)
@@ -136,9 +131,33 @@ class BiLSTMCRF(nn.Module):
         self.nO = nO
 
 
-def _run_lstm(lstm: nn.Module, X: Tensor, rows: Tensor) -> Tensor:
+def reset_lstm(lstm: nn.LSTM) -> None:
+    """Give an LSTM of one layer fresh weights.
+
+    lstm (LSTM): The LSTM.
+    """
+    weights = dict(lstm.named_parameters())
+    nn.init.xavier_uniform_(weights["weight_ih_l0"])
+    nn.init.orthogonal_(weights["weight_hh_l0"])
+    nn.init.zeros_(weights["bias_ih_l0"])
+    nn.init.zeros_(weights["bias_hh_l0"])
+    # The forget gate starts open (Jozefowicz et al. 2015). Gates lie in the order input, forget, cell, output.
+    nn.init.ones_(weights["bias_ih_l0"].data[lstm.hidden_size : 2 * lstm.hidden_size])
+
+
+def run_lstm(lstm: nn.Module, X: Tensor, rows: Tensor) -> Tensor:
+    """Run an LSTM over a bucket.
+
+    lstm (Module): The LSTM.
+    X (Tensor): The ragged batch.
+        (n_rows, nI) float32
+    rows (Tensor): Which row stands at each time step of each sequence.
+        (n_steps, n_sequences) int64
+    RETURNS (Tensor): The state after each step.
+        (n_steps * n_sequences, hidden_width) float32
+    """
     steps = X.index_select(0, rows.flatten().to(X.device)).view(*rows.shape, X.shape[1])
-    hidden, _ = lstm(steps)  # (n_steps, n_docs, hidden_width)
+    hidden, _ = lstm(steps)  # (n_steps, n_sequences, hidden_width)
     return hidden.flatten(0, 1)
 
 

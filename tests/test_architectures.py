@@ -6,7 +6,12 @@ import spacy
 from spacy.util import registry
 from thinc.api import Config
 
-from spacy_bilstm_crf.architectures import build_bilstm_crf_v1, build_word_char_embed_v1, build_word_form_embed_v1
+from spacy_bilstm_crf.architectures import (
+    build_bilstm_crf_v1,
+    build_char_bilstm_v1,
+    build_word_char_embed_v1,
+    build_word_form_embed_v1,
+)
 from spacy_bilstm_crf.types import CRFPotentials
 
 EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM"], "rows": [50]}
@@ -90,6 +95,38 @@ def test_sizes_out_of_range_are_refused(settings, message):
 def test_settings_of_the_embedding_out_of_range_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         build_word_char_embed_v1(**settings)
+
+
+@pytest.mark.parametrize("name", ["hidden_width", "char_width", "rows", "max_length"])
+def test_sizes_of_characters_out_of_range_are_refused(name):
+    with pytest.raises(ValueError, match=rf"CRF111.*{name} was 0"):
+        build_char_bilstm_v1(**{name: 0})
+
+
+def test_characters_of_a_config_go_beside_any_embedding():
+    config = Config().from_str(
+        """
+        [model]
+        @architectures = "spacy-bilstm-crf.BiLSTMCRF.v1"
+        [model.tok2vec]
+        @architectures = "spacy-bilstm-crf.WordFormEmbed.v1"
+        [model.tok2vec.embed]
+        @layers = "concatenate.v1"
+        [model.tok2vec.embed.*.words]
+        @architectures = "spacy.MultiHashEmbed.v2"
+        width = 8
+        attrs = ["NORM"]
+        rows = [50]
+        include_static_vectors = false
+        [model.tok2vec.embed.*.characters]
+        @architectures = "spacy-bilstm-crf.CharBiLSTM.v1"
+        hidden_width = 3
+        """
+    )
+    tok2vec = registry.resolve(config)["model"].get_ref("tok2vec")
+    docs = make_docs()
+    tok2vec.initialize(X=docs)
+    assert [vectors.shape for vectors in tok2vec.predict(docs)] == [(3, 14), (0, 14), (1, 14)]
 
 
 def test_a_config_resolves_with_its_defaults():

@@ -30,8 +30,9 @@ MAY_IMPORT = {
     "tag_scheme": {"errors"},
     "crf": {"errors"},
     "network": {"errors", "batching"},
+    "char_network": {"batching", "network"},
     "types": {"errors"},
-    "layers": {"errors", "threads", "batching", "network", "types", "characters"},
+    "layers": {"errors", "threads", "batching", "network", "char_network", "types", "characters"},
     "architectures": {"errors", "types", "layers"},
     "inference": {"errors", "threads", "batching", "crf", "types"},
     "objectives": {"errors", "batching", "crf", "types", "inference"},
@@ -54,6 +55,7 @@ MAY_IMPORT_LIBRARIES = {
     "tag_scheme": {"numpy", "spacy.training.iob_utils"},
     "crf": {"torch"},
     "network": {"torch"},
+    "char_network": {"torch"},
     "types": {"numpy", "spacy", "thinc", "torch"},
     "characters": {"numpy"},
 }

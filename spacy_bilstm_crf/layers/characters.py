@@ -34,10 +34,18 @@ def CharCNN(
         with_array(Maxout(width, char_width * n_window, nP=2)),
         reduce_max(),
     )
-    return _by_word("char_cnn", encode, width, max_length)
+    return embed_by_word("char_cnn", encode, width, max_length)
 
 
-def _by_word(name: str, encode: Model[Ragged, Floats2d], width: int, max_length: int) -> EmbedModel:
+def embed_by_word(name: str, encode: Model[Ragged, Floats2d], width: int, max_length: int) -> EmbedModel:
+    """Embed words by what a model makes of their characters.
+
+    name (str): Name of the layer.
+    encode (Model): From characters, one piece for each word, to a vector for each.
+    width (int): Width of a word's vector.
+    max_length (int): A longer word is cut in its middle.
+    RETURNS (Model): From documents to one (n_tokens, width) array for each.
+    """
     return Model(name, forward, init=init, layers=[encode], dims={"nO": width}, attrs={"max_length": max_length})
 
 

@@ -1,4 +1,4 @@
-"""The shim that holds the torch network inside a Thinc model."""
+"""The shims that hold the torch networks inside Thinc models."""
 
 import contextlib
 import json
@@ -12,6 +12,7 @@ from safetensors.torch import save as save_tensors
 from thinc.api import ArgsKwargs, Optimizer, PyTorchShim, Shim, get_torch_default_device
 from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
+from torch import nn
 
 from ..errors import Errors
 from ..network import BiLSTMCRF
@@ -19,24 +20,26 @@ from ..network import BiLSTMCRF
 _HEADER_KEY = "spacy_bilstm_crf"
 
 
-class BiLSTMCRFShim(PyTorchShim):
-    """Hold a `BiLSTMCRF` network inside a Thinc model.
+class NetworkShim(PyTorchShim):
+    """Hold a network inside a Thinc model.
 
     It differs from Thinc's own shim in four ways: the network is made when its sizes are known, from settings or from a
     file; weights are stored as safetensors, so loading a model runs no code from it; averaged weights reach the
     network; and prediction leaves no trace on the module, so several threads may predict at once.
 
-    settings (dict): Keyword arguments of `BiLSTMCRF`, all but the sizes.
+    network_type (type): The network's class. It is called with the sizes nI and nO, and has attributes of these names.
+    settings (dict): Keyword arguments of the class, all but the sizes.
     lr_scale (float): Factor on the optimizer's learning rate for the network's weights.
     """
 
-    def __init__(self, settings: dict[str, Any], *, lr_scale: float = 1.0) -> None:
+    def __init__(self, network_type: type[nn.Module], settings: dict[str, Any], *, lr_scale: float = 1.0) -> None:
         super().__init__(None)
+        self.network_type = network_type
         self.settings = dict(settings)
         self.lr_scale = lr_scale
 
     @property
-    def network(self) -> BiLSTMCRF:
+    def network(self) -> Any:
         """The torch module.
 
         RAISES (ValueError): CRF201 if the model has not been initialized or loaded.
@@ -50,30 +53,15 @@ class BiLSTMCRFShim(PyTorchShim):
         """Whether the network has been made."""
         return self._model is not None
 
-    def build(self, nI: int, nO: int) -> BiLSTMCRF:
+    def build(self, nI: int, nO: int) -> nn.Module:
         """Make the network, with fresh weights, on the device of the active Thinc ops.
 
-        nI (int): Width of the word vectors.
-        nO (int): Number of tags.
-        RETURNS (BiLSTMCRF): The network.
+        nI (int): Width of its input.
+        nO (int): Width of its output.
+        RETURNS (Module): The network.
         """
-        self._model = BiLSTMCRF(nI, nO, **self.settings).to(get_torch_default_device())
+        self._model = self.network_type(nI, nO, **self.settings).to(get_torch_default_device())
         return self._model
-
-    def resize_output(self, nO: int, like: Sequence[Sequence[int]] = ()) -> None:
-        """Make room for further tags.
-
-        An optimizer then starts anew with the weights: it knows them by the shim's id, and its moments and averages of
-        the old shapes do not fit.
-
-        nO (int): The new number of tags.
-        like (Sequence[Sequence[int]]): For each new tag, those it is modelled on.
-        """
-        if self._model is not None:
-            self._model.resize_output(nO, like)
-            with Shim.global_id_lock:
-                Shim.global_id += 1
-                self.id = Shim.global_id
 
     def predict(self, inputs: ArgsKwargs) -> Any:
         """Run the network without gradients.
@@ -141,7 +129,7 @@ class BiLSTMCRFShim(PyTorchShim):
     @property
     def device(self) -> torch.device:
         """The device of the weights, or the default one while there are none."""
-        return self._model.output.weight.device if self._model is not None else get_torch_default_device()
+        return super().device if self._model is not None else get_torch_default_device()
 
     def to_device(self, device_type: str, device_id: int) -> None:
         """Move the network.
@@ -163,11 +151,11 @@ class BiLSTMCRFShim(PyTorchShim):
         tensors = {name: tensor.contiguous().cpu() for name, tensor in self._model.state_dict().items()}
         return save_tensors(tensors, {_HEADER_KEY: json.dumps(header)})
 
-    def from_bytes(self, bytes_data: bytes) -> "BiLSTMCRFShim":
+    def from_bytes(self, bytes_data: bytes) -> "NetworkShim":
         """Make the network from a stored one. If that fails, the present one stays.
 
         bytes_data (bytes): What `to_bytes` gave.
-        RETURNS (BiLSTMCRFShim): This object.
+        RETURNS (NetworkShim): This object.
         RAISES (ValueError): CRF202 if the data is damaged, CRF203 if it belongs to other settings.
         """
         if not bytes_data:
@@ -178,13 +166,13 @@ class BiLSTMCRFShim(PyTorchShim):
             header = _read_header(bytes_data)
             nI, nO = int(header.pop("nI")), int(header.pop("nO"))
         except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
-            raise ValueError(Errors.CRF202.format(error=error)) from error
+            raise ValueError(Errors.CRF202.format(network=self.network_type.__name__, error=error)) from error
         self._check_settings(header)
-        network = BiLSTMCRF(nI, nO, **self.settings)
+        network = self.network_type(nI, nO, **self.settings)
         try:
             network.load_state_dict(tensors)
         except RuntimeError as error:
-            raise ValueError(Errors.CRF202.format(error=error)) from error
+            raise ValueError(Errors.CRF202.format(network=self.network_type.__name__, error=error)) from error
         self._model = network.to(get_torch_default_device())
         return self
 
@@ -196,7 +184,33 @@ class BiLSTMCRFShim(PyTorchShim):
             if key != "mixed_precision" and stored.get(key) != value
         ]
         if differing:
-            raise ValueError(Errors.CRF203.format(differing="; ".join(differing)))
+            raise ValueError(Errors.CRF203.format(network=self.network_type.__name__, differing="; ".join(differing)))
+
+
+class BiLSTMCRFShim(NetworkShim):
+    """Hold a `BiLSTMCRF` network.
+
+    settings (dict): Keyword arguments of `BiLSTMCRF`, all but the sizes.
+    lr_scale (float): Factor on the optimizer's learning rate for the network's weights.
+    """
+
+    def __init__(self, settings: dict[str, Any], *, lr_scale: float = 1.0) -> None:
+        super().__init__(BiLSTMCRF, settings, lr_scale=lr_scale)
+
+    def resize_output(self, nO: int, like: Sequence[Sequence[int]] = ()) -> None:
+        """Make room for further tags.
+
+        An optimizer then starts anew with the weights: it knows them by the shim's id, and its moments and averages of
+        the old shapes do not fit.
+
+        nO (int): The new number of tags.
+        like (Sequence[Sequence[int]]): For each new tag, those it is modelled on.
+        """
+        if self._model is not None:
+            self._model.resize_output(nO, like)
+            with Shim.global_id_lock:
+                Shim.global_id += 1
+                self.id = Shim.global_id
 
 
 def _read_header(data: bytes) -> dict[str, Any]:

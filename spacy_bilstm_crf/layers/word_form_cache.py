@@ -4,8 +4,9 @@ import itertools
 from typing import Any
 
 import numpy
+import torch
 from spacy.vocab import Vocab
-from thinc.api import Model
+from thinc.api import Model, PyTorchShim
 from thinc.types import Floats2d
 
 from ..types import EmbedModel
@@ -52,6 +53,7 @@ class WordFormCache:
         self.generation: _Generation | None = None
         self._nodes: list[Model] = []
         self._parameters: list[tuple[Model, str]] = []
+        self._shims: list[PyTorchShim] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "WordFormCache":
         return WordFormCache(self.size)
@@ -72,6 +74,7 @@ class WordFormCache:
         if not self._nodes:
             nodes = list(embed.walk())
             self._parameters = [(node, name) for node in nodes for name in node.param_names]
+            self._shims = [shim for node in nodes for shim in node.shims if isinstance(shim, PyTorchShim)]
             self._nodes = nodes
         return self._nodes
 
@@ -80,10 +83,12 @@ class WordFormCache:
 
         embed (Model): The embedding.
         vocab (Vocab): The vocabulary with the word vectors.
-        RETURNS (list): The arrays.
+        RETURNS (list): The arrays, and parameters of torch networks.
         """
         self.nodes(embed)
         weights = [node.get_param(name) for node, name in self._parameters if node.has_param(name)]
+        for shim in self._shims:
+            weights.extend(shim._model.parameters() if shim._model is not None else ())
         return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
 
     def generation_for(self, weights: list[Any], width: int) -> _Generation:
@@ -102,4 +107,5 @@ class WordFormCache:
 
 def _sample(array: Any) -> bytes:
     # Optimizers write in place. An update reaches every entry of a dense layer, so a few entries give it away.
+    array = array.detach().numpy() if isinstance(array, torch.Tensor) else array
     return array.ravel()[:: max(1, array.size // 32)].tobytes()
