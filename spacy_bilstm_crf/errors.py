@@ -172,7 +172,7 @@ class Errors:
     )
     CRF420 = (
         "[CRF420] {pattern}: there is no such input. Expected a file, a folder or a glob that finds files with one of "
-        "the endings {suffixes}. Check the path, and put quotes around globs."
+        "the endings {suffixes}, outside of the output's own shards. Check the path, and put quotes around globs."
     )
     CRF421 = (
         "[CRF421] {path}: what kind of file this is cannot be told from its name. Expected one of the endings "
@@ -184,11 +184,12 @@ class Errors:
     )
     CRF423 = (
         "[CRF423] {output} holds the output of a run with other settings: {differing}. Give another output folder, go "
-        "on with the settings of that run, or throw its output away with --force."
+        "on with the settings of that run, or throw its output away with --force. Input that was repaired because "
+        "documents of it could not be read is accepted with --retry-errors."
     )
     CRF424 = (
-        "[CRF424] {output} holds shards, but no manifest that says what they were made of ({error}). Give another "
-        "output folder, or throw the shards away with --force."
+        "[CRF424] {output} holds shards or a manifest.json, but nothing that says what they were made of ({error}). "
+        "Give another output folder, or throw them away with --force."
     )
     CRF425 = (
         "[CRF425] {output}: another run is writing to this folder. Wait until it has finished, or give another folder."
@@ -228,12 +229,14 @@ class Errors:
     CRF438 = "[CRF438] The pipeline left this document out. Look for a component or error handler that drops documents."
     CRF439 = (
         "[CRF439] Ray has stopped ({error}). What was finished is kept. When the cause is removed, give the same "
-        "command again."
+        "command again; if a document kills its actor, with --engine local, which finds it."
     )
     CRF440 = (
         "[CRF440] Workers keep dying on a part of {path} ({part}; the last ended with {end}). What was finished is "
         "kept. Is there enough memory for --n-process workers? Give the same command again, with fewer."
     )
+    CRF441 = "[CRF441] A value of this row cannot be read ({error}). Correct it, or leave its column out of the file."
+    CRF442 = "[CRF442] {path}: the code cannot be read ({error}). Give the path of a Python file with --code."
     CRF445 = (
         "[CRF445] {path}: the pipeline has no component {name} with the factory ner_crf; there are: {names}. Give a "
         "config with such a component, and its name with --component."

@@ -88,7 +88,7 @@ def lock_folder(path: str) -> Iterator[None]:
 
     path (str): The folder. URLs are not locked.
     YIELDS (None): Nothing.
-    RAISES (ValueError): CRF425 if another run has it.
+    RAISES (ValueError): CRF422 if it cannot be written to, CRF425 if another run has it.
     """
     try:
         import fcntl
@@ -98,7 +98,11 @@ def lock_folder(path: str) -> Iterator[None]:
     if is_url(path):
         yield
         return
-    with open(Path(path) / _LOCK, "wb") as file:
+    try:
+        lock = open(Path(path) / _LOCK, "wb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise ValueError(Errors.CRF422.format(output=path, error=error)) from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

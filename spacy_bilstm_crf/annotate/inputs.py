@@ -3,7 +3,7 @@
 import fnmatch
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -20,26 +20,31 @@ KINDS = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "par
 _MAGIC = frozenset("*?[")
 
 
-def find_inputs(patterns: Iterable[str], *, leave_out: str | None = None) -> list[InputFile]:
+def find_inputs(patterns: Iterable[str], *, leave_out: Sequence[str] = ()) -> list[InputFile]:
     """Find the files that are meant.
 
     patterns (Iterable[str]): Paths of files or folders, globs, or URLs of these.
-    leave_out (str | None): A folder that is no input, even if it lies inside of one: the output.
-    RETURNS (list[InputFile]): The files, in the order given, those of a folder or glob by name; each once.
+    leave_out (Sequence[str]): Files and folders that are no input, even if they lie inside of one: the output.
+    RETURNS (list[InputFile]): The files, in the order given, those of a folder or glob by name; each once, by
+        whatever path it is found again.
     RAISES (ValueError): CRF420 if there is no such file, CRF421 if it is of no known kind.
     """
     found: dict[str, InputFile] = {}
+    written = [_resolve(path) for path in leave_out]
     for pattern in patterns:
         is_found = False
         for path, n_bytes, is_named in _expand(pattern):
-            if leave_out is not None and _is_inside(path, leave_out):
+            real = _resolve(path)
+            if any(real == own or real.startswith(f"{own}/") for own in written):
                 continue
             kind = KINDS.get(os.path.splitext(without_query(path))[1].lower())
             if kind is None and is_named:
                 raise ValueError(Errors.CRF421.format(path=path, suffixes=" ".join(KINDS)))
             is_found = is_found or kind is not None
-            if kind is not None and path not in found:
-                found[path] = InputFile(len(found), path, kind, n_bytes)
+            # a link to another file of the input is a file of its own, a detour is not
+            key = path if is_url(path) else os.path.abspath(path)
+            if kind is not None and key not in found:
+                found[key] = InputFile(len(found), path, kind, n_bytes)
         if not is_found:
             raise ValueError(Errors.CRF420.format(pattern=pattern, suffixes=" ".join(KINDS)))
     return list(found.values())
@@ -113,7 +118,5 @@ def _matches(url: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(url, pattern) and ("**" in pattern or url.count("/") == pattern.count("/"))
 
 
-def _is_inside(path: str, folder: str) -> bool:
-    if is_url(path) or is_url(folder):
-        return path.startswith(without_query(folder).rstrip("/") + "/")
-    return Path(folder).resolve() in Path(path).resolve().parents
+def _resolve(path: str) -> str:
+    return without_query(path) if is_url(path) else Path(path).resolve().as_posix()

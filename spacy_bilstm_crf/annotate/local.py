@@ -142,7 +142,9 @@ class LocalEngine:
     def _handle(self, worker: Worker, event: Event) -> None:
         kind, order = event["event"], worker.order
         if kind == "fatal":
-            raise ValueError(Errors.CRF434.format(error=event["reason"]))
+            reason = event["reason"]
+            is_plain = not worker.is_ready and reason.startswith("[CRF")
+            raise ValueError(reason if is_plain else Errors.CRF434.format(error=reason))
         if order is not None:
             if kind == "document":
                 order.last = event["i"]

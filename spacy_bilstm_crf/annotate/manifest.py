@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib import metadata
@@ -12,8 +13,9 @@ from typing import Any
 
 from ..errors import Errors
 from .folders import Folder, write_file
-from .job import InputFile, Job
-from .receipts import RECEIPTS, SHARDS, Counts, remove_output
+from .job import InputFile, Job, Slice
+from .paths import is_url, without_query
+from .receipts import ERRORS, RECEIPTS, SHARDS, Counts, read_receipt, remove_output
 
 MANIFEST = "manifest.json"
 _LIBRARIES = ("spacy-bilstm-crf", "spacy", "thinc", "torch", "numpy", "pyarrow", "ray")
@@ -51,11 +53,14 @@ class Manifest:
         job (Job): The options.
         inputs (Sequence[InputFile]): The input files.
         RETURNS (Manifest): The manifest, with nothing done.
-        RAISES (ValueError): CRF432 if there is no such model.
+        RAISES (ValueError): CRF432 if there is no such model, CRF442 if the code cannot be read.
         """
         options = {name: value for name, value in job.to_dict().items() if name not in ("model", "output")}
         if job.code is not None:
-            options["code"] = {"path": job.code, "sha256": _hash_files([Path(job.code)])}
+            try:
+                options["code"] = {"path": job.code, "sha256": _hash_files([Path(job.code)])}
+            except OSError as error:
+                raise ValueError(Errors.CRF442.format(path=job.code, error=error)) from error
         files = [{**asdict(source), **dict.fromkeys(COUNTS, 0)} for source in inputs]
         return cls(describe_model(job.model), options, files)
 
@@ -85,6 +90,16 @@ class Manifest:
         write_file(folder, MANIFEST, json.dumps(data, indent=2).encode("utf8") + b"\n")
 
 
+def output_paths(output: str) -> list[str]:
+    """Name what a run writes, for it is no input.
+
+    output (str): Path or URL of the output folder.
+    RETURNS (list[str]): Paths or URLs of files and folders.
+    """
+    root = without_query(output).rstrip("/") if is_url(output) else os.path.abspath(output)
+    return [f"{root}/{name}" for name in (SHARDS, RECEIPTS, ERRORS, MANIFEST)]
+
+
 def begin_run(engine: str, n_process: int, gpu_id: int) -> dict[str, Any]:
     """Describe a run that begins now.
 
@@ -97,16 +112,19 @@ def begin_run(engine: str, n_process: int, gpu_id: int) -> dict[str, Any]:
     return {"started": started, "engine": engine, "n_process": n_process, "gpu_id": gpu_id, "versions": _versions()}
 
 
-def continue_or_begin(folder: Folder, planned: Manifest, output: str, *, force: bool) -> Manifest:
+def continue_or_begin(
+    folder: Folder, planned: Manifest, output: str, *, force: bool = False, retry_errors: bool = False
+) -> Manifest:
     """Find out whether the output folder holds a part of what is to be done.
 
     folder (Folder): The output folder.
     planned (Manifest): What is to be done.
     output (str): The folder's path or URL.
     force (bool): Remove what another run has written.
+    retry_errors (bool): Accept that input files have changed from which documents are missing, and remove their shards.
     RETURNS (Manifest): The planned one, with the time of earlier runs.
     RAISES (ValueError): CRF423 if another model, other options or other inputs were used, CRF424 if there are shards
-        of which nothing is known.
+        or a manifest of which nothing is known.
     """
     if force:
         remove_output(folder)
@@ -114,14 +132,23 @@ def continue_or_begin(folder: Folder, planned: Manifest, output: str, *, force: 
         return planned
     try:
         earlier = json.loads(folder.read(MANIFEST))
-    except (FileNotFoundError, ValueError) as error:
+        repaired = _find_repaired(folder, earlier, planned) if retry_errors else set()
+        differing = list(_differences(earlier, planned, repaired))
+        planned.seconds, planned.runs, planned.n_wanted = (earlier[name] for name in ("seconds", "runs", "n_wanted"))
+    except FileNotFoundError as error:
         if folder.names(SHARDS) or folder.names(RECEIPTS):
             raise ValueError(Errors.CRF424.format(output=output, error=error)) from error
         return planned
-    differing = list(_differences(earlier, planned))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        text = f"{type(error).__name__}: {error}"
+        raise ValueError(Errors.CRF424.format(output=output, error=text)) from error
     if differing:
         raise ValueError(Errors.CRF423.format(output=output, differing="; ".join(differing)))
-    planned.seconds, planned.runs, planned.n_wanted = earlier["seconds"], earlier["runs"], earlier["n_wanted"]
+    if repaired:
+        planned.n_wanted = None
+        # Receipts stay: they say that the files may be others, should this process end before the manifest is written.
+        for name in [name for name in folder.names(SHARDS) if _read_file(name) in repaired]:
+            folder.remove(f"{SHARDS}/{name}")
     return planned
 
 
@@ -156,7 +183,25 @@ def _hash_files(paths: Sequence[Path]) -> str:
     return sha.hexdigest()
 
 
-def _differences(earlier: dict[str, Any], planned: Manifest) -> list[str]:
+def _find_repaired(folder: Folder, earlier: dict[str, Any], planned: Manifest) -> set[int]:
+    """Find the input files that have changed since documents of theirs could not be read."""
+    before, now = earlier["inputs"], planned.inputs
+    if [source["path"] for source in before] != [source["path"] for source in now]:
+        return set()
+    changed = {i for i, source in enumerate(now) if source["n_bytes"] != before[i]["n_bytes"]}
+    receipts = [name.rpartition(".")[0] for name in folder.names(RECEIPTS) if _read_file(name) in changed]
+    return {receipt.file for receipt in (read_receipt(folder, name) for name in receipts) if receipt.failures}
+
+
+def _read_file(name: str) -> int | None:
+    """Read the input file's position from the name of a shard's or receipt's file. None for other files."""
+    try:
+        return Slice.read_name(name.partition(".")[0])[0]
+    except ValueError:
+        return None
+
+
+def _differences(earlier: dict[str, Any], planned: Manifest, repaired: Collection[int]) -> list[str]:
     found = []
     if earlier["model"]["sha256"] != planned.model["sha256"] or earlier["model"]["name"] != planned.model["name"]:
         labels = [f"{m['name']} {m['version']} ({m['sha256'][:8]})" for m in (earlier["model"], planned.model)]
@@ -164,7 +209,10 @@ def _differences(earlier: dict[str, Any], planned: Manifest) -> list[str]:
     for name, value in planned.options.items():
         if earlier["options"].get(name) != value:
             found.append(f"{name} was {earlier['options'].get(name)} and is {value}")
-    before, now = ([(s["path"], s["n_bytes"]) for s in inputs] for inputs in (earlier["inputs"], planned.inputs))
+    before, now = (
+        [(source["path"], None if i in repaired else source["n_bytes"]) for i, source in enumerate(inputs)]
+        for inputs in (earlier["inputs"], planned.inputs)
+    )
     if before != now:
         changed = sorted({path for path, _ in set(before) ^ set(now)})
         names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")

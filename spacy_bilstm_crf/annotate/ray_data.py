@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pyarrow
     import ray.data
 
+# Ray Data would go on for ever with a slice that kills its actor.
+_MAX_RETRIES = 2
+
 
 class SliceAnnotator:
     """The callable class of the actors: makes the shards of slices."""
@@ -108,6 +111,7 @@ def make_dataset(
         compute=data.ActorPoolStrategy(size=n_process),
         num_cpus=1,
         num_gpus=1 if use_gpu else 0,
+        max_task_retries=_MAX_RETRIES,
     )
 
 

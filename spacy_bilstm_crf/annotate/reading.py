@@ -43,16 +43,23 @@ class Record:
 
 @dataclass
 class Failure:
-    """A document that cannot be annotated.
+    """A document that cannot be annotated, or a part of a file that cannot be read.
 
     id (str): Its id, or file and line.
     place (str): File and line or row.
     reason (str): Why.
+    n_docs (int): How many documents it stands for, as far as known.
     """
 
     id: str
     place: str
     reason: str
+    n_docs: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """RETURNS (dict): It in the form of JSON. The number of documents stands there if it is not one."""
+        data = {"id": self.id, "place": self.place, "reason": self.reason}
+        return data if self.n_docs == 1 else {**data, "n_docs": self.n_docs}
 
 
 def describe_error(error: BaseException) -> str:
@@ -84,9 +91,10 @@ def read_slice(part: Slice, job: Job, max_length: int) -> Iterator[Record | Fail
     except ImportError:
         raise
     except Exception as error:
-        reason = Errors.CRF431.format(path=part.path, error=describe_error(error))
+        own = str(error).startswith("[CRF")
+        reason = str(error) if own else Errors.CRF431.format(path=part.path, error=describe_error(error))
         place = f"{part.place(part.first_row + n_read)}-{part.first_row + part.n_rows - 1}"
-        yield Failure(place, place, reason)
+        yield Failure(place, place, reason, max(1, part.n_rows - n_read))
 
 
 def read_lines(file: BinaryIO, n_bytes: int, max_bytes: int) -> Iterator[bytes | int]:
@@ -207,8 +215,10 @@ def _read_parquet(part: Slice, job: Job) -> Iterator[Record | Failure]:
             for values in _to_python(batch):
                 row += 1
                 place = part.place(row)
-                if isinstance(values, Exception):
-                    yield Failure(place, place, Errors.CRF429.format(error=describe_error(values)))
+                if isinstance(values, UnicodeDecodeError):
+                    yield Failure(place, place, Errors.CRF429.format(error=values))
+                elif isinstance(values, Exception):
+                    yield Failure(place, place, Errors.CRF441.format(error=describe_error(values)))
                 else:
                     yield make_record(values, place, job)
 
@@ -231,13 +241,17 @@ def _read_rows(file: Any, start: int, stop: int) -> Iterator[Any]:
 
 def _to_python(batch: Any) -> Iterator[dict[str, Any] | Exception]:
     try:
-        yield from batch.to_pylist()
-    except UnicodeDecodeError:
-        for i in range(batch.num_rows):
-            try:
-                yield batch.slice(i, 1).to_pylist()[0]
-            except UnicodeDecodeError as error:
-                yield error
+        rows: list[dict[str, Any]] | None = batch.to_pylist()
+    except (ValueError, OverflowError):  # not UTF-8, a date after the year 9999, parts of a microsecond without pandas
+        rows = None
+    if rows is not None:
+        yield from rows
+        return
+    for i in range(batch.num_rows):
+        try:
+            yield batch.slice(i, 1).to_pylist()[0]
+        except (ValueError, OverflowError) as error:
+            yield error
 
 
 @lru_cache(maxsize=1)

@@ -48,9 +48,9 @@ class Receipt:
         return cls(part.name, part.file, part.n_bytes)
 
     def counts(self) -> Counts:
-        """RETURNS (Counts): Everything but the failures, of which there may be many: their number."""
+        """RETURNS (Counts): Everything but the failures, of which there may be many: their documents' number."""
         counts = {name: value for name, value in self.__dict__.items() if name != "failures"}
-        return {**counts, "n_failures": len(self.failures)}
+        return {**counts, "n_failures": sum(failure.n_docs for failure in self.failures)}
 
 
 def shard_name(name: str, output_format: str) -> str:
@@ -104,7 +104,7 @@ def write_errors(folder: Folder, names: Iterable[str]) -> None:
     try:
         for name in sorted(names):
             for failure in read_receipt(folder, name).failures:
-                pending.stream.write(to_json(asdict(failure)))
+                pending.stream.write(to_json(failure.to_dict()))
         pending.commit()
     finally:
         pending.discard()

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,14 +33,27 @@ def carried_names(names: Iterable[str]) -> dict[str, str]:
 def to_json(value: Any) -> bytes:
     """Write a value as a line of JSON.
 
-    value (Any): The value. Dates become ISO strings, bytes base64, what else JSON does not know its string.
+    value (Any): The value. Dates become ISO strings, bytes base64, NaN and infinity null, what else JSON does not know
+        its string.
     RETURNS (bytes): The line, with its end.
     """
-    text = json.dumps(value, ensure_ascii=False, default=_to_jsonable)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_to_jsonable)
+    except ValueError:  # Python writes and reads NaN, but other readers would not
+        value = _without_nan(value)
+        text = json.dumps(value, ensure_ascii=False, default=_to_jsonable)
     try:
         return text.encode("utf8") + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair: JSON can escape it, UTF-8 cannot hold it
         return json.dumps(value, default=_to_jsonable).encode("ascii") + b"\n"
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _without_nan(item) for name, item in value.items()}
+    return [_without_nan(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _to_jsonable(value: Any) -> Any:

@@ -12,7 +12,7 @@ from .folders import Folder, lock_folder, open_folder
 from .inputs import find_inputs
 from .job import ENGINES, InputFile, Job, Slice
 from .local import Event, LocalEngine, Order
-from .manifest import COUNTS, Manifest, begin_run, continue_or_begin
+from .manifest import COUNTS, Manifest, begin_run, continue_or_begin, output_paths
 from .progress import Progress
 from .receipts import RECEIPTS, SHARDS, Counts, find_finished, read_receipt, shard_name, write_errors
 from .slices import cut_file
@@ -63,19 +63,20 @@ def annotate(
     gpu_id (int): The GPU. -1 for none. With Ray, any other number gives each actor a GPU.
     ray_address (str | None): The Ray cluster. None to start one on this machine.
     force (bool): Remove what another run has written to the output.
-    retry_errors (bool): Do those shards again from which documents are missing.
+    retry_errors (bool): Do those shards again from which documents are missing. Input files of such shards may have
+        been repaired, and are then done again as a whole.
     show_progress (bool): Whether to show a progress bar.
     RETURNS (Summary): What is in the output now.
     RAISES (ValueError): CRF420 to CRF440: see the messages. What was finished stays, and the same call goes on there.
     RAISES (ImportError): CRF426 if an extra is missing.
     """
     _check_options(engine, n_process, gpu_id, ray_address)
-    files = find_inputs(inputs, leave_out=job.output)
+    files = find_inputs(inputs, leave_out=output_paths(job.output))
     _check_extras(job, files, engine)
     planned = Manifest.plan(job, files)
     folder = open_folder(job.output)
     with lock_folder(job.output):
-        manifest = continue_or_begin(folder, planned, job.output, force=force)
+        manifest = continue_or_begin(folder, planned, job.output, force=force, retry_errors=retry_errors)
         run = _Run(job, files, folder, manifest, retry_errors=retry_errors)
         settings = {"n_process": n_process, "gpu_id": gpu_id}
         return run.run({"engine": engine, **settings}, ray_address, show_progress)

@@ -1,7 +1,10 @@
 """From annotated Docs to shards, in each of the formats."""
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+
+import srsly
 
 from .extras import require
 from .inputs import open_input
@@ -102,13 +105,21 @@ class DocBinWriter:
         row = annotated.to_row()
         annotated.doc.user_data.update({name: row[name] for name in ("id", "model", "model_version")})
         if annotated.fields:
-            annotated.doc.user_data["fields"] = annotated.fields
+            annotated.doc.user_data["fields"] = _to_storable(annotated.fields)
         # By itself first: a DocBin is left in pieces by user data that cannot be written.
         self.docs.merge(DocBin(docs=[annotated.doc], store_user_data=True))
 
     def close(self) -> None:
         """Write all Docs."""
         self.stream.write(self.docs.to_bytes())
+
+
+def _to_storable(fields: dict[str, Any]) -> dict[str, Any]:
+    try:
+        srsly.msgpack_dumps(fields)
+    except (TypeError, ValueError, OverflowError):  # such as dates
+        return cast(dict[str, Any], json.loads(to_json(fields)))
+    return fields
 
 
 class ParquetWriter:
@@ -137,8 +148,7 @@ class ParquetWriter:
         row = annotated.to_row()
         if self.names is not None:
             for name, value in annotated.fields.items():
-                is_text = value is not None and name in self.strings
-                row[self.names[name]] = str(value) if is_text else value
+                row[self.names[name]] = _to_text(value) if name in self.strings else value
         elif annotated.fields:
             row["fields"] = to_json(annotated.fields).decode("utf8").removesuffix("\n")
         self.rows.append(row)
@@ -171,5 +181,18 @@ def read_carried(job: Job, part: Slice) -> Any:
         schema = require("pyarrow.parquet", "annotate", "Reading .parquet").read_schema(file)
     own = {job.text_field, job.id_field}
     # Values come as Python objects, of which not all extension types can be made again.
-    types = {f.name: pa.string() if isinstance(f.type, pa.BaseExtensionType) else f.type for f in schema}
+    types = {f.name: pa.string() if _has_extension(f.type) else f.type for f in schema}
     return pa.schema([pa.field(name, type_) for name, type_ in types.items() if name not in own])
+
+
+def _has_extension(type_: Any) -> bool:
+    pa = require("pyarrow", "annotate", "Reading .parquet")
+    if isinstance(type_, pa.BaseExtensionType):
+        return True
+    return pa.types.is_nested(type_) and any(_has_extension(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def _to_text(value: Any) -> str | None:
+    if isinstance(value, (dict, list)):
+        return to_json(value).decode("utf8").removesuffix("\n")
+    return None if value is None else str(value)

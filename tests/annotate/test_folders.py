@@ -8,6 +8,7 @@ import pytest
 
 from spacy_bilstm_crf.annotate.folders import lock_folder, open_folder, write_file
 from spacy_bilstm_crf.annotate.inputs import find_inputs
+from spacy_bilstm_crf.annotate.manifest import output_paths
 
 
 @pytest.fixture(params=["path", "url"])
@@ -108,7 +109,8 @@ def test_files_globs_and_folders(tree, is_url):
         pytest.importorskip("pyarrow")
     root = tree.as_uri() if is_url else str(tree)
     everything = [(0, "a.jsonl", "jsonl"), (1, "b.txt", "text"), (2, "c.parquet", "parquet"), (3, "d.spacy", "spacy")]
-    assert found([root], leave_out=f"{root}/out") == everything
+    assert found([root], leave_out=[f"{root}/out"]) == everything
+    assert found([root], leave_out=[f"{root}/out/e.txt", f"{root}/missing", f"{root}/b"]) == everything
     assert found([f"{root}/b.txt", f"{root}/*.*", f"{root}/b.txt"]) == [(0, "b.txt", "text"), (1, "a.jsonl", "jsonl")]
     assert found([f"{root}/**/c*"]) == [(0, "c.parquet", "parquet")]
     assert find_inputs([f"{root}/b.txt"])[0].n_bytes == 1
@@ -117,6 +119,35 @@ def test_files_globs_and_folders(tree, is_url):
             find_inputs([f"{root}/{missing}"])
     with pytest.raises(ValueError, match="CRF421"):
         find_inputs([f"{root}/sub/README.md"])
+
+
+def test_a_file_is_found_once(tree, monkeypatch):
+    monkeypatch.chdir(tree)
+    paths = ["b.txt", "./b.txt", "sub/../b.txt", str(tree / "b.txt"), "*.txt"]
+    assert [source.path for source in find_inputs(paths)] == ["b.txt"]
+
+
+def test_what_a_run_writes_is_no_input(tree, monkeypatch):
+    monkeypatch.chdir(tree)
+    for name in ("shards/part-00000-00000.jsonl", "_receipts/part-00000-00000.json", "errors.jsonl", "manifest.json"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("{}")
+    (tree.parent / "link").symlink_to(tree)
+    for output in (".", str(tree), "../link/"):
+        assert "shards" not in str(find_inputs(["."], leave_out=output_paths(output)))
+        names = [name for _, name, _ in found(["."], leave_out=output_paths(output))]
+        assert names == ["a.jsonl", "b.txt", "e.txt", "c.parquet", "d.spacy"]
+    (tree / "sub" / "README.md").unlink()
+    assert len(find_inputs(["**"], leave_out=output_paths("."))) == 5
+    with pytest.raises(ValueError, match="CRF420"):
+        find_inputs(["errors.jsonl"], leave_out=output_paths("."))
+    assert output_paths("s3://b/out/?x=y")[-1] == "s3://b/out/manifest.json"
+
+
+def test_a_folder_that_cannot_be_locked(tmp_path):
+    (tmp_path / ".lock").mkdir()  # root may write everywhere
+    with pytest.raises(ValueError, match="CRF422"), lock_folder(str(tmp_path)):
+        pass
 
 
 def test_a_name_with_brackets_is_a_file_first(tmp_path):

@@ -71,6 +71,22 @@ def test_an_actor_that_cannot_begin(tmp_path, make_job):
     assert read_manifest(tmp_path / "out")["status"] == "stopped"
 
 
+def test_a_document_that_kills_its_actor_does_not_go_on_for_ever(tmp_path, make_job):
+    path = write_lines(tmp_path / "a.txt", ["fine", "deadly"])
+    code = tmp_path / "code.py"
+    code.write_text(
+        "import os\n"
+        "from spacy_bilstm_crf.annotate import shards\n"
+        "annotate_records = shards.annotate_records\n"
+        "def die(nlp, records):\n"
+        "    return os._exit(7) if records[0].text == 'deadly' else annotate_records(nlp, records)\n"
+        "shards.annotate_records = die\n"
+    )
+    with pytest.raises(ValueError, match=r"CRF439.*--engine local"):
+        annotate(make_job(code=str(code), shard_size=1), [path], engine="ray")
+    assert read_manifest(tmp_path / "out")["status"] == "stopped"
+
+
 def test_a_cluster_that_cannot_be_reached(tmp_path, make_job, monkeypatch):
     import ray
 

@@ -10,11 +10,16 @@ import spacy
 from outputs import make_lines, read_errors, read_manifest, read_rows, shard_paths, write_jsonl, write_lines
 
 from spacy_bilstm_crf.annotate import Job, annotate, shards
+from spacy_bilstm_crf.annotate.manifest import Manifest
 from spacy_bilstm_crf.annotate.shards import Annotator
 
 
 class Killed(BaseException):
     """Ends a run without a chance to tidy up."""
+
+
+def die(*args):
+    raise Killed
 
 
 @pytest.fixture
@@ -207,6 +212,66 @@ def test_errors_can_be_tried_again(tmp_path, annotate_inline, make_job, monkeypa
     assert (summary.n_docs, summary.n_failures, summary.n_kept, summary.n_new_docs) == (4, 0, 1, 2)
     assert seen == ["part-00000-00001"]
     assert read_errors(tmp_path / "out") == []
+
+
+def test_input_that_was_repaired_is_done_again(tmp_path, annotate_inline, make_job, monkeypatch):
+    good = write_lines(tmp_path / "a.txt", ["a", "b"])
+    path = write_jsonl(tmp_path / "b.jsonl", [{"text": "a"}, {"text": "b"}, "{bad"])
+    job = make_job(shard_size=1)
+    assert annotate_inline(job, [good, path]).n_failures == 1
+    write_jsonl(tmp_path / "b.jsonl", [{"text": "longer"}, {"text": "than before"}])
+    with pytest.raises(ValueError, match=r"CRF423.*b\.jsonl.*--retry-errors"):
+        annotate_inline(job, [good, path])
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "write", die)
+        with pytest.raises(Killed):
+            annotate_inline(job, [good, path], retry_errors=True)
+    seen = count_slices(monkeypatch)
+    summary = annotate_inline(job, [good, path], retry_errors=True)
+    assert (summary.n_docs, summary.n_failures, summary.n_shards, summary.n_kept) == (4, 0, 4, 2)
+    assert seen == ["part-00001-00000", "part-00001-00001"]
+    assert [row["text"] for row in read_rows(tmp_path / "out")] == ["a", "b", "longer", "than before"]
+    assert read_manifest(tmp_path / "out")["inputs"][1]["n_bytes"] == (tmp_path / "b.jsonl").stat().st_size
+    assert annotate_inline(job, [good, path]).n_new_docs == 0
+
+
+def test_input_that_has_changed_without_need_is_refused_all_the_same(tmp_path, annotate_inline, make_job):
+    good = write_lines(tmp_path / "a.txt", ["a", "b"])
+    path = write_jsonl(tmp_path / "b.jsonl", ["{bad"])
+    annotate_inline(make_job(), [good, path])
+    write_lines(tmp_path / "a.txt", ["a", "b", "c"])
+    for paths in ([good, path], [good]):
+        with pytest.raises(ValueError, match="CRF423"):
+            annotate_inline(make_job(), paths, retry_errors=True)
+
+
+def test_all_rows_that_cannot_be_read_are_counted(tmp_path, annotate_inline, make_job):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"body": ["a", "b", "c"]}), tmp_path / "a.parquet")
+    summary = annotate_inline(make_job(shard_size=2), [str(tmp_path / "a.parquet")])
+    assert (summary.n_docs, summary.n_failures) == (0, 3)
+    first, second = read_errors(tmp_path / "out")
+    assert first["n_docs"] == 2
+    assert "n_docs" not in second
+    assert annotate_inline(make_job(shard_size=2), [str(tmp_path / "a.parquet")]).n_failures == 3
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "null", '{"model": 1}', '{"name": "of another program"}'])
+def test_a_manifest_of_something_else_is_kept(tmp_path, annotate_inline, make_job, content):
+    path = write_lines(tmp_path / "a.txt", make_lines(2))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "manifest.json").write_text(content)
+    with pytest.raises(ValueError, match="CRF424"):
+        annotate_inline(make_job(), [path])
+    assert (tmp_path / "out" / "manifest.json").read_text() == content
+
+
+def test_code_that_is_not_there(tmp_path, annotate_inline, make_job):
+    path = write_lines(tmp_path / "a.txt", make_lines(2))
+    with pytest.raises(ValueError, match=r"CRF442.*missing\.py"):
+        annotate_inline(make_job(code="missing.py"), [path])
 
 
 def test_files_that_cannot_be_read_do_not_stop_the_others(tmp_path, annotate_inline, make_job):

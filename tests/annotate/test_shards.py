@@ -130,6 +130,20 @@ def test_columns_of_types_that_python_does_not_give_back_come_along_as_text(tmp_
     assert [row["key"] for row in read_rows(tmp_path / "out")] == [str(one) for one in ids]
 
 
+def test_lists_and_structs_of_such_types_as_well(tmp_path, annotate_inline, make_job):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    keys = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * 2, pa.binary(16)))
+    columns = {"list": pa.ListArray.from_arrays([0, 2, 2], keys), "struct": pa.StructArray.from_arrays([keys], ["k"])}
+    pyarrow.parquet.write_table(pa.table({"text": ["a", "b"], **columns}), tmp_path / "a.parquet")
+    annotate_inline(make_job(output_format="parquet"), [str(tmp_path / "a.parquet")])
+    first, second = read_rows(tmp_path / "out")
+    assert json.loads(first["list"]) == [str(uuid.UUID(int=0))] * 2
+    assert json.loads(first["struct"]) == {"k": str(uuid.UUID(int=0))}
+    assert second["list"] == "[]"
+
+
 def test_columns_of_parquet_in_the_other_formats(tmp_path, annotate_inline, make_job):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet
@@ -139,9 +153,11 @@ def test_columns_of_parquet_in_the_other_formats(tmp_path, annotate_inline, make
     first, second = read_rows(tmp_path / "out")
     assert (first["id"], first["when"], second["when"]) == ("p", "2024-05-06T07:08:09", None)
     assert base64.b64decode(first["raw"]) == b"\xff"
-    # msgpack knows no dates
     annotate_inline(make_job(output_format="spacy"), [str(tmp_path / "a.parquet")], force=True)
-    assert "TypeError" in read_errors(tmp_path / "out")[0]["reason"]
+    docs = read_docs(tmp_path / "out", spacy.blank("en").vocab)
+    # msgpack knows no dates; where there are none, it keeps what JSON does not know
+    assert docs[0].user_data["fields"]["when"] == "2024-05-06T07:08:09"
+    assert docs[1].user_data["fields"] == {"when": None, "small": 2, "tags": (), "kind": "y", "raw": b"", "id": "q"}
 
 
 def test_docs_in_and_docs_out(tmp_path, annotate_inline, make_job, loaded):
@@ -208,3 +224,12 @@ def test_values_that_json_does_not_know():
     assert to_json({"a": datetime.date(2024, 1, 2), "b": b"x", "c": 1 + 2j, "d": "ü"}) == (
         '{"a": "2024-01-02", "b": "eA==", "c": "(1+2j)", "d": "ü"}\n'.encode()
     )
+
+
+def test_numbers_that_json_does_not_know():
+    value = {"a": [float("nan"), 1.5], "b": {"c": float("-inf")}, "d": (float("inf"), "\ud800")}
+    assert json.loads(to_json(value), parse_constant=pytest.fail) == {
+        "a": [None, 1.5],
+        "b": {"c": None},
+        "d": [None, "\ud800"],
+    }
