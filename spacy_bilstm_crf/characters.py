@@ -80,13 +80,15 @@ def _charset(*classes: int) -> str:
 
 @lru_cache(maxsize=1)
 def _unit_pattern() -> re.Pattern[str]:
+    """Match a run of units of one character each, or else one unit and the space that belongs to it."""
     mark, joiner = f"[{_charset(MARK, JOINER)}]", f"[{_charset(JOINER)}]"
     upper, lower, letter, digit = (f"(?:[{_charset(kind)}]{mark}*)" for kind in (UPPER, LOWER, LETTER, DIGIT))
     space = f"[{_charset(SPACE)}]"
-    single = f"[{_charset(HAN, NUMERAL, KANA, SOLID, PUNCT, SYMBOL)}]{mark}*"
-    unit = f"{single}|{upper}+{lower}*|{lower}+|{digit}+|{letter}+|{mark}+"
+    single = f"[{_charset(HAN, NUMERAL, KANA, SOLID, PUNCT, SYMBOL)}]"
+    unit = f"{single}{mark}*|{upper}+{lower}*|{lower}+|{digit}+|{letter}+|{mark}+"
     # A joiner makes one of what is around it, as in the emoji of a family.
-    return re.compile(f"((?:{unit})(?:(?<={joiner})(?:{unit}))*|{space}+)( ?)")
+    unit = f"(?:{unit})(?:(?<={joiner})(?:{unit}))*|{space}+"
+    return re.compile(f"({single}+(?!{mark}| ))|({unit})( ?)")
 
 
 def split_units(text: str) -> tuple[list[str], list[bool]]:
@@ -95,8 +97,12 @@ def split_units(text: str) -> tuple[list[str], list[bool]]:
     text (str): The text.
     RETURNS (tuple): The units, and for each of them whether a space belongs to it. Joined they give the text back.
     """
-    matches = _unit_pattern().findall(text)
-    return [unit for unit, _ in matches], [space != "" for _, space in matches]
+    units: list[str] = []
+    spaces: list[bool] = []
+    for run, unit, space in _unit_pattern().findall(text):
+        units += run or (unit,)
+        spaces += [False] * len(run) if run else (space != "",)
+    return units, spaces
 
 
 def unit_starts(text: str) -> list[int]:
@@ -105,4 +111,7 @@ def unit_starts(text: str) -> list[int]:
     text (str): The text.
     RETURNS (list[int]): Offsets in characters. What is left of white space behind a unit and its space begins one, too.
     """
-    return [match.start() for match in _unit_pattern().finditer(text)]
+    starts: list[int] = []
+    for match in _unit_pattern().finditer(text):
+        starts += range(match.start(), match.end(1)) if match[1] else (match.start(),)
+    return starts
