@@ -10,12 +10,15 @@ scores: words found in test.txt, and the recall of those that are not in train.t
 speed: characters per second from text to words, on the sentences of all three files, both sides by turns in one
     process and one thread (set OMP_NUM_THREADS=1). `nlp.pipe` includes our tokenizer and the making of Docs; the others
     give lists of strings.
-memory: growth of the process while `nlp.pipe` goes through the text again and again inside of `nlp.memory_zone()`.
+memory: growth of the process while `nlp.pipe` goes through the text again and again inside of `nlp.memory_zone()`, each
+    time with its characters in another order.
 """
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
@@ -150,16 +153,19 @@ def compare_speed(nlp: Language, texts: list[str], cutters: dict[str, Callable],
     ]
 
 
-def measure_growth(nlp: Language, texts: list[str], n_characters: int = 1_000_000) -> float:
-    """Growth of resident memory in MiB, after the first tenth of the text."""
-    first, done = 0.0, 0
-    while done < n_characters:
-        with nlp.memory_zone():
-            for doc in nlp.pipe(texts):
-                done += len(doc.text)
-        if not first and done >= n_characters // 10:
-            first = resident_memory()
-    return resident_memory() - first
+def measure_growth(nlp: Language, texts: list[str], n_characters: int = 1_000_000) -> list[float]:
+    """Growth of resident memory in MiB, from a tenth of the characters to all of them, and by as many again."""
+    sizes, done = [], 0
+    rng = random.Random(0)
+    for limit in (n_characters // 10, n_characters, 2 * n_characters):
+        while done < limit:
+            # Another order of the characters each time: there are always words that were never seen.
+            shuffled = ["".join(rng.sample(text, len(text))) for text in texts]
+            with nlp.memory_zone():
+                for doc in nlp.pipe(shuffled):
+                    done += len(doc.text)
+        sizes.append(resident_memory())
+    return [after - before for before, after in pairwise(sizes)]
 
 
 def main(
@@ -182,8 +188,15 @@ def main(
     rows = [(row["system"], f"{row['characters_per_second']:,.0f}", f"{row['ratio']:.2f}") for row in speeds]
     wasabi.msg.table(rows, header=("system", "characters/s", "ours over it"), divider=True, aligns=("l", "r", "r"))
     growth = measure_growth(nlp, texts)
-    wasabi.msg.text(f"Growth over a million characters: {growth:.1f} MiB")
-    output.write_text(json.dumps({"scores": scores, "speed": speeds, "growth_mib": growth}, indent=2), encoding="utf8")
+    wasabi.msg.text(
+        f"Growth over a million characters: {growth[0]:.1f} MiB, over the next million: {growth[1]:.1f} MiB"
+    )
+    size = sum(path.stat().st_size for path in (folder / "default-0" / "model-best").rglob("*") if path.is_file())
+    wasabi.msg.text(f"Size of the model on disk: {size / 2**20:.1f} MiB")
+    output.write_text(
+        json.dumps({"scores": scores, "speed": speeds, "growth_mib": growth, "model_mib": size / 2**20}, indent=2),
+        encoding="utf8",
+    )
 
 
 if __name__ == "__main__":
