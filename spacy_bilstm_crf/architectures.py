@@ -13,6 +13,7 @@ from .layers.char_bilstm import CharBiLSTM
 from .layers.char_ngrams import CharNgramEmbed
 from .layers.characters import CharCNN
 from .layers.word_form_embed import WordFormEmbed
+from .layers.word_vectors import WordVectors
 from .types import CRFModel, EmbedModel
 
 DEFAULT_ATTRS: tuple[str | int, ...] = ("NORM", "PREFIX", "SUFFIX", "SHAPE")
@@ -87,6 +88,7 @@ def build_word_char_embed_v1(
     attrs: Sequence[str | int] = DEFAULT_ATTRS,
     rows: Sequence[int] = DEFAULT_ROWS,
     include_static_vectors: bool = False,
+    fine_tune_vectors: bool = True,
     char_filters: int = 30,
     char_width: int = 30,
     min_count: int = 2,
@@ -96,12 +98,13 @@ def build_word_char_embed_v1(
     """Embed words by hashed features and by a convolution over their characters, each word form of a batch once.
 
     Registered as `spacy-bilstm-crf.WordCharEmbed.v1`. The vector of a word is that of `spacy.MultiHashEmbed.v2` and
-    that of `spacy-bilstm-crf.CharCNN.v1` beside each other.
+    that of `spacy-bilstm-crf.CharCNN.v1` beside each other, and that of `spacy-bilstm-crf.WordVectors.v1` if it is asked for.
 
-    width (int): Width of the part that the hashed features, and word vectors, are mixed to.
+    width (int): Width of the part that the hashed features are mixed to, and of that from word vectors.
     attrs (Sequence[str | int]): The token attributes that are hashed.
     rows (Sequence[int]): Rows of the table of each.
     include_static_vectors (bool): Use the pretrained vectors of the vocabulary as well.
+    fine_tune_vectors (bool): Train those of the words of the training data. The vocabulary's own do not change.
     char_filters (int): Filters of the convolution, the width of the part from characters; 0 for no characters.
     char_width (int): Width of the vector of a character.
     min_count (int): How often a word must occur in the training data to be one of its own; rarer and unseen words are
@@ -116,12 +119,28 @@ def build_word_char_embed_v1(
     _check_least(0, char_filters=char_filters)
     if not attrs or len(attrs) != len(rows):
         raise ValueError(Errors.CRF113.format(n_attrs=len(attrs), n_rows=len(rows)))
-    embed = MultiHashEmbed(
-        width=width, attrs=list(attrs), rows=list(rows), include_static_vectors=include_static_vectors
-    )
+    embed = MultiHashEmbed(width=width, attrs=list(attrs), rows=list(rows), include_static_vectors=False)
+    if include_static_vectors:
+        embed = concatenate(embed, WordVectors(width=width, fine_tune=fine_tune_vectors))
     if char_filters:
         embed = concatenate(embed, CharCNN(width=char_filters, char_width=char_width))
     return build_word_form_embed_v1(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
+
+
+def build_word_vectors_v1(width: int = 64, fine_tune: bool = True) -> EmbedModel:
+    """Embed words by pretrained vectors, found by the exact form and else by the lower-case one.
+
+    Registered as `spacy-bilstm-crf.WordVectors.v1`. The vectors are those of the vocabulary ([initialize] vectors). A
+    word without one gets zeros.
+
+    width (int): Width of the result.
+    fine_tune (bool): Train the vectors of the words of the training data. The vocabulary's own do not change.
+    RETURNS (Model): From documents to one array of word vectors for each.
+    RAISES (ValueError): CRF204 if there are no vectors, CRF205 if they are not those of the training.
+    REFERENCE: Collobert et al. 2011
+    """
+    _check_least(1, width=width)
+    return WordVectors(width=width, fine_tune=fine_tune)
 
 
 def build_char_cnn_v1(

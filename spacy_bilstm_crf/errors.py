@@ -68,6 +68,14 @@ class Errors:
         "[CRF203] The weights of the {network} belong to other settings ({differing}). Load the model with the "
         "config.cfg it was saved with."
     )
+    CRF204 = (
+        "[CRF204] Word vectors are to be used, but the vocabulary has none. Give a pipeline that has them as "
+        "[initialize] vectors, or set include_static_vectors = false."
+    )
+    CRF205 = (
+        "[CRF205] The vectors of the vocabulary are {width} wide, and the model was trained on vectors that are "
+        "{expected} wide. Load the pipeline with the vectors it was trained with."
+    )
     CRF301 = (
         "[CRF301] The component '{name}' has no labels. Call nlp.initialize() with examples that have entities, give "
         "them under [initialize.components.{name}] labels, or call add_label() for each."
@@ -258,6 +266,18 @@ class Errors:
     CRF476 = "[CRF476] Texts cannot be ranked by {by}. Expected one of {expected}: give one of these with --by."
     CRF477 = (
         "[CRF477] The report needs {package} ({error}). Install what it needs: pip install 'spacy-bilstm-crf[report]'."
+    )
+    CRF480 = (
+        "[CRF480] Word vectors ({vectors}) and a transformer ({transformer}) were given. The recognizer reads either of "
+        "them: give --vectors or --transformer."
+    )
+    CRF481 = (
+        "[CRF481] The language {lang} is not one of spaCy's. Expected a code such as en, or xx for text of many "
+        "languages: give it with --lang."
+    )
+    CRF482 = (
+        "[CRF482] The pipeline {name} {found}. Expected the name of an installed package or the path of a saved pipeline "
+        "with word vectors: give another one with --vectors, or make one with `python -m spacy init vectors`."
     )
 
 

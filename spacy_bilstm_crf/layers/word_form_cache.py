@@ -91,15 +91,16 @@ class WordFormCache:
             weights.extend(shim._model.parameters() if shim._model is not None else ())
         return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
 
-    def generation_for(self, weights: list[Any], width: int) -> _Generation:
+    def generation_for(self, weights: list[Any], width: int, n_keys: int = 0) -> _Generation:
         """Return the vectors that belong to these weights, forgetting those of others.
 
         weights (list): The arrays the embedding reads.
         width (int): Width of a vector.
+        n_keys (int): Number of words that have a vector in the vocabulary.
         RETURNS (_Generation): The cached vectors.
         """
         generation = self.generation
-        samples = [_sample(array) for array in weights]
+        samples = [*map(_sample, weights), n_keys.to_bytes(8, "little")]
         if generation is None or not generation.belongs_to(weights, samples):
             generation = self.generation = _Generation(weights, samples, self.size, width)
         return generation

@@ -135,7 +135,8 @@ def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Fl
     cache: WordFormCache = model.attrs["cache"]
     if not cache.size or not isinstance(model.ops, NumpyOps):
         return embed.predict([cast(Doc, forms)])[0]
-    generation = cache.generation_for(cache.weights(embed, forms.vocab), model.get_dim("nO"))
+    n_keys = getattr(forms.vocab.vectors, "n_keys", 0)
+    generation = cache.generation_for(cache.weights(embed, forms.vocab), model.get_dim("nO"), max(0, n_keys))
     slots = numpy.fromiter((generation.slots.get(key, -1) for key in keys.tolist()), dtype="int64", count=len(keys))
     unseen = numpy.flatnonzero(slots < 0)
     vectors = generation.vectors[slots]

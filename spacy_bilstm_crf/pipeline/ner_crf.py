@@ -40,6 +40,7 @@ width = 64
 attrs = ["NORM", "PREFIX", "SUFFIX", "SHAPE"]
 rows = [5000, 1000, 2500, 1000]
 include_static_vectors = false
+fine_tune_vectors = true
 char_filters = 30
 char_width = 30
 min_count = 2
