@@ -68,7 +68,7 @@ def describe_error(error: BaseException) -> str:
     error (BaseException): The exception.
     RETURNS (str): Its type and message, cut if it is long.
     """
-    return f"{type(error).__name__}: {error}"[:_REASON_LENGTH]
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_LENGTH]
 
 
 def read_slice(part: Slice, job: Job, max_length: int) -> Iterator[Record | Failure]:

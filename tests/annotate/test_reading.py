@@ -10,7 +10,7 @@ from outputs import write_jsonl
 
 from spacy_bilstm_crf.annotate import reading
 from spacy_bilstm_crf.annotate.job import InputFile, Job
-from spacy_bilstm_crf.annotate.reading import Failure, Record, read_lines, read_slice
+from spacy_bilstm_crf.annotate.reading import Failure, Record, describe_error, read_lines, read_slice
 from spacy_bilstm_crf.annotate.slices import cut_file
 
 
@@ -191,3 +191,8 @@ def test_what_was_read_before_the_damage_stays(tmp_path, monkeypatch):
     assert items[-1].id == f"{path}:4-5"
     assert items[-1].n_docs == 2
     assert "CRF431" in items[-1].reason
+
+
+def test_errors_of_several_lines_are_put_into_one():
+    assert describe_error(ValueError("\n\nConfig error\n  at  once\n")) == "ValueError: Config error at once"
+    assert len(describe_error(ValueError("x" * 10_000))) == 500
