@@ -3,10 +3,12 @@
 import re
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 from spacy.cli.init_config import fill_config
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
@@ -61,6 +63,20 @@ def test_the_pages_commands_run(tmp_path, monkeypatch):
     for command in block.splitlines():
         run(*shlex.split(command), *["--training.max_steps", "2"] * (" train " in command), cwd=tmp_path)
     assert (tmp_path / "training" / "model-best" / "segmenter_crf" / "model").is_file()
+
+
+@pytest.mark.slow
+def test_the_project_makes_a_model_of_words_and_entities(tmp_path):
+    from test_project import copy_project, run
+
+    project = copy_project(tmp_path / "project")
+    output = run(sys.executable, "-m", "weasel", "run", "zh", cwd=project)
+    metrics = srsly.read_json(project / "metrics" / "zh.json")
+    assert metrics["segmenter_crf"]["token_f"] > 0.7
+    assert metrics["ner_crf"]["ents_f"] > 0.1
+    *_, example = re.split(r"=+ An example =+", output)
+    assert "林若溪" in example
+    assert re.search(r"\[\w+ (PERSON|ORG|GPE|DATE|PRODUCT)\]", example)
 
 
 def test_the_factory_and_the_configs_have_one_segmenter(tmp_path):
