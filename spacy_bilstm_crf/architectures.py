@@ -98,7 +98,8 @@ def build_word_char_embed_v1(
     """Embed words by hashed features and by a convolution over their characters, each word form of a batch once.
 
     Registered as `spacy-bilstm-crf.WordCharEmbed.v1`. The vector of a word is that of `spacy.MultiHashEmbed.v2` and
-    that of `spacy-bilstm-crf.CharCNN.v1` beside each other, and that of `spacy-bilstm-crf.WordVectors.v1` if it is asked for.
+    that of `spacy-bilstm-crf.CharCNN.v1` beside each other, with that of
+    `spacy-bilstm-crf.WordVectors.v1` as well if it is asked for.
 
     width (int): Width of the part that the hashed features are mixed to, and of that from word vectors.
     attrs (Sequence[str | int]): The token attributes that are hashed.

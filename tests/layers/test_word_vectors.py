@@ -111,7 +111,7 @@ def test_what_was_learnt_is_stored():
 
 
 def test_without_vectors_initializing_says_what_to_do():
-    with pytest.raises(ValueError, match="CRF204.*initialize.*vectors"):
+    with pytest.raises(ValueError, match=r"CRF204.*initialize.*vectors"):
         make_layer(spacy.blank("en").vocab, ["us"])
 
 
@@ -119,7 +119,7 @@ def test_other_vectors_than_those_of_the_training_are_refused():
     layer = make_layer(make_vocab(), ["us"])
     vocab = spacy.blank("en").vocab
     vocab.vectors = Vectors(strings=vocab.strings, data=numpy.ones((1, 5), dtype="f"), keys=["us"])
-    with pytest.raises(ValueError, match="CRF205.*5.*3"):
+    with pytest.raises(ValueError, match=r"CRF205.*5.*3"):
         look_up(layer, vocab, ["us"])
 
 
