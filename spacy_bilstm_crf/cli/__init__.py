@@ -14,6 +14,7 @@ from .calibrate import calibrate_cli
 from .convert import convert_cli
 from .debug_data import debug_data_cli
 from .explain import explain_cli
+from .init_config import init_config_cli
 from .rank import rank_cli
 from .report import report_cli
 
@@ -25,6 +26,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert_cli,
     "debug-data": debug_data_cli,
     "explain": explain_cli,
+    "init-config": init_config_cli,
     "rank": rank_cli,
     "report": report_cli,
 }
