@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from spacy.attrs import ORTH
 from spacy.strings import get_string_id
 from spacy.tokens import Doc
-from spacy.vectors import Mode
 from spacy.vocab import Vocab
 from thinc.api import Linear, Model, chain, with_array
 from thinc.types import Floats2d, Ints1d
+from thinc.util import get_array_module, to_numpy
 
 from ..errors import Errors
 from ..types import EmbedModel
@@ -60,7 +60,7 @@ def learn_vocabulary(model: EmbedModel, docs: Iterable[Doc]) -> None:
     """
     rows: set[int] = set()
     for doc in docs:
-        if doc.vocab.vectors.mode == Mode.default:
+        if doc.vocab.vectors.mode == "default":
             rows.update(find_rows(doc.vocab, doc).tolist())
     model.attrs["listed"] = numpy.array(sorted(rows - {-1}), dtype="int64")
 
@@ -90,18 +90,19 @@ def forward(
     vectors, rows = read_vectors(vocab, docs)
     if vectors.shape[1] != model.get_dim("nO"):
         raise ValueError(Errors.CRF205.format(width=vectors.shape[1], expected=model.get_dim("nO")))
-    found = cast(Floats2d, model.ops.asarray2f(vectors))
+    found = model.ops.asarray2f(vectors)
     if "E" not in model.param_names or not len(model.attrs["listed"]):
         return model.ops.unflatten(found, cast(Ints1d, lengths)), lambda d_vectors: []
     listed = model.attrs["listed"]
     place = numpy.searchsorted(listed, rows).clip(max=len(listed) - 1)
     tokens = numpy.flatnonzero(listed[place] == rows)
-    at_tokens, at_listed = model.ops.asarray1i(tokens), model.ops.asarray1i(place[tokens])
-    found[at_tokens] += model.get_param("E")[at_listed]
+    at_tokens, at_listed = (model.ops.asarray1i(cast(Ints1d, rows)) for rows in (tokens, place[tokens]))
+    learnt = model.get_param("E")
+    found[at_tokens] += cast(Floats2d, learnt[at_listed])
 
     def backprop(d_splits: list[Floats2d]) -> list[Doc]:
         d_vectors = model.ops.as_contig(model.ops.flatten(d_splits))
-        d_table = model.ops.alloc2f(*model.get_param("E").shape)
+        d_table = model.ops.alloc2f(*learnt.shape)
         model.ops.scatter_add(d_table, at_listed, d_vectors[at_tokens])
         model.inc_grad("E", d_table)
         return []
@@ -118,13 +119,13 @@ def find_rows(vocab: Vocab, doc: Doc) -> RowArray:
         (n_tokens,) int64
     """
     vectors = vocab.vectors
-    rows = numpy.array(vectors.find(keys=doc.to_array(vectors.attr)), dtype="int64")
+    rows = to_numpy(vectors.find(keys=doc.to_array(vectors.attr))).astype("int64")
     if vectors.attr == ORTH:
         missing = numpy.flatnonzero(rows < 0)
         orths = doc.to_array(ORTH)[missing].tolist()
         # get_string_id hashes without adding to the strings of the vocabulary, which would grow with the text.
         lower = [get_string_id(vocab.strings[orth].lower()) for orth in orths]
-        rows[missing] = vectors.find(keys=numpy.array(lower, dtype="uint64"))
+        rows[missing] = to_numpy(vectors.find(keys=numpy.array(lower, dtype="uint64")))
     return rows
 
 
@@ -137,10 +138,12 @@ def read_vectors(vocab: Vocab, docs: list[Doc]) -> tuple[Floats2d, RowArray]:
         (n_tokens, width) float32, (n_tokens,) int64
     """
     vectors = vocab.vectors
-    if vectors.mode == Mode.floret:
+    if vectors.mode == "floret":
         keys = numpy.concatenate([doc.to_array(vectors.attr) for doc in docs])
         return vectors.get_batch(keys), numpy.full(len(keys), -1)
     rows = numpy.concatenate([find_rows(vocab, doc) for doc in docs])
-    found = vectors.data[rows]
-    found[rows < 0] = 0.0
+    # The table may be on a GPU; what finds its rows is not.
+    xp = get_array_module(vectors.data)
+    found = vectors.data[xp.asarray(rows)]
+    found[xp.asarray(rows < 0)] = 0.0
     return found, rows
