@@ -177,10 +177,8 @@ def _require_transformers() -> None:
     try:
         import spacy_transformers  # noqa: F401
     except ImportError as error:
-        text = Errors.CRF426.format(
-            what="--transformer", library="spacy-transformers", error=error, extra="transformers"
-        )
-        raise ImportError(text) from error
+        what = {"what": "--transformer", "library": "spacy-transformers", "extra": "transformers"}
+        raise ImportError(Errors.CRF426.format(error=error, **what)) from error
 
 
 def _require_vectors(name: str) -> None:
