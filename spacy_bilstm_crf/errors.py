@@ -268,16 +268,16 @@ class Errors:
         "[CRF477] The report needs {package} ({error}). Install what it needs: pip install 'spacy-bilstm-crf[report]'."
     )
     CRF480 = (
-        "[CRF480] Word vectors ({vectors}) and a transformer ({transformer}) were given. The recognizer reads either of "
-        "them: give --vectors or --transformer."
+        "[CRF480] Word vectors ({vectors}) and a transformer ({transformer}) were given. The recognizer reads either "
+        "of them: give --vectors or --transformer."
     )
     CRF481 = (
         "[CRF481] The language {lang} is not one of spaCy's. Expected a code such as en, or xx for text of many "
         "languages: give it with --lang."
     )
     CRF482 = (
-        "[CRF482] The pipeline {name} {found}. Expected the name of an installed package or the path of a saved pipeline "
-        "with word vectors: give another one with --vectors, or make one with `python -m spacy init vectors`."
+        "[CRF482] The pipeline {name} {found}. Expected the name of an installed package or the path of a saved "
+        "pipeline with word vectors: give another one with --vectors, or make one with `python -m spacy init vectors`."
     )
 
 
