@@ -4,6 +4,12 @@ Each training is what `spacy train` does with configs/ner.cfg and a system's cha
 tested once. Finished runs are kept in a JSON lines file and not run again, so a stopped comparison goes on where it
 was. A corpus is a folder with tagged files train, dev and test (.conll or .iob).
 
+With --vectors, every system but "no-vectors" starts from configs/ner_vectors.cfg and has the same word vectors. With
+--transformer, the systems are "transformer" (configs/ner_trf.cfg) and "spacy-ner", both on that transformer, with one
+set of training settings. With --size, only so many sentences of the training data are used, the first ones.
+
+train w/s: words per second of training, every step and the evaluations on dev included.
+w/s: words per second of `nlp.evaluate` on test, scoring included.
 illegal: share of the test sentences, in percent, whose best tag path breaks the rules of the scheme before it is
     repaired. A constrained CRF has none.
 """
@@ -11,6 +17,10 @@ illegal: share of the test sentences, in percent, whose best tag path breaks the
 import json
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -32,8 +42,8 @@ from thinc.api import Config
 from spacy_bilstm_crf.formats import read_docs
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-CONFIG = REPOSITORY / "configs" / "ner.cfg"
-SPACY = "spacy-ner"
+CONFIGS = REPOSITORY / "configs"
+SPACY, TRANSFORMER, NO_VECTORS = "spacy-ner", "transformer", "no-vectors"
 MODEL = "components.ner_crf.model"
 SYSTEMS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -48,6 +58,10 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         f"{MODEL}.tok2vec.min_count": 0,
         f"{MODEL}.tok2vec.unseen_rate": 0.0,
     },
+    "no-characters": {f"{MODEL}.tok2vec.char_filters": 0},
+    "frozen-vectors": {f"{MODEL}.tok2vec.fine_tune_vectors": False},
+    NO_VECTORS: {},
+    TRANSFORMER: {},
     SPACY: {},
 }
 SPLITS = ("train", "dev", "test")
@@ -61,30 +75,94 @@ def convert(folder: Path, lang: str, out: Path) -> None:
         DocBin(docs=read_docs(path, nlp)).to_disk(out / f"{split}.spacy")
 
 
-def load_config(system: str, lang: str, overrides: dict[str, Any]) -> Config:
+@dataclass(frozen=True)
+class Task:
+    """What a system is trained on and with.
+
+    folder (Path): The corpus.
+    lang (str): Its language.
+    seed (int): The seed.
+    size (int): Number of training sentences; 0 for all.
+    vectors (str | None): Name or path of a pipeline with word vectors.
+    transformer (str | None): Name or path of a transformer.
+    """
+
+    folder: Path
+    lang: str = "en"
+    seed: int = 0
+    size: int = 0
+    vectors: str | None = None
+    transformer: str | None = None
+
+
+def load_config(system: str, task: Task, overrides: dict[str, Any]) -> Config:
     """Make the training config of a system."""
-    if system != SPACY:
-        changes = {**SYSTEMS[system], "nlp.lang": lang, **overrides}
-        return util.load_config(CONFIG, overrides=changes, interpolate=False)
-    config = init_config(lang=lang, pipeline=["ner"], optimize="efficiency", silent=True)
-    return Config().from_str(config.to_str(), overrides=overrides, interpolate=False)
+    changes = {"nlp.lang": task.lang, "system.seed": task.seed, **SYSTEMS[system], **overrides}
+    if system == SPACY and task.transformer is None:
+        config = init_config(lang=task.lang, pipeline=["ner"], optimize="efficiency", silent=True)
+        if task.vectors is not None:
+            config["paths"]["vectors"] = task.vectors
+            config["components"]["tok2vec"]["model"]["embed"]["include_static_vectors"] = True
+        return Config().from_str(config.to_str(), overrides=changes, interpolate=False)
+    if task.transformer is not None:
+        name, changes["paths.transformer"] = "ner_trf.cfg", task.transformer
+    elif task.vectors is not None and system != NO_VECTORS:
+        name, changes["paths.vectors"] = "ner_vectors.cfg", task.vectors
+    else:
+        name = "ner.cfg"
+    config = util.load_config(CONFIGS / name, overrides=changes, interpolate=False)
+    return replace_with_spacys(config) if system == SPACY else config
 
 
-def run(system: str, folder: Path, lang: str, seed: int) -> dict[str, Any]:
+def replace_with_spacys(config: Config) -> Config:
+    """Put spaCy's own recognizer on the same transformer, with its own settings for that."""
+    spacys = init_config(lang="en", pipeline=["ner"], optimize="accuracy", gpu=True, silent=True)
+    del config["components"]["ner_crf"]
+    config["components"]["ner"] = spacys["components"]["ner"]
+    config["nlp"]["pipeline"] = ["transformer", "ner"]
+    return config
+
+
+def count_words(nlp: Language) -> Counter[str]:
+    """Count the words that training sees."""
+    counts: Counter[str] = Counter()
+    update = nlp.update
+
+    def counting_update(examples: Iterable[Example], *args: Any, **kwargs: Any) -> dict[str, float]:
+        examples = list(examples)
+        counts["words"] += sum(len(example.predicted) for example in examples)
+        return update(examples, *args, **kwargs)
+
+    nlp.update = counting_update  # type: ignore[method-assign]
+    return counts
+
+
+def run(system: str, task: Task, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
     """Train one system and test it."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
-        convert(folder, lang, out)
-        (out / "model").mkdir()
-        paths = {f"paths.{split}": str(out / f"{split}.spacy") for split in ("train", "dev")}
-        start = time.perf_counter()
-        nlp = init_nlp(load_config(system, lang, {**paths, "system.seed": seed}))
-        with (out / "log.txt").open("w", encoding="utf8") as log:
-            train(nlp, out / "model", stdout=log, stderr=log)
-        seconds = time.perf_counter() - start
-        best = out / "model" / "model-best"
-        size = sum(path.stat().st_size for path in best.rglob("*") if path.is_file()) / 2**20
-        return {"train_seconds": seconds, "model_mib": size, **test(spacy.load(best), out)}
+        convert(task.folder, task.lang, out)
+        if task.size:
+            path = out / "train.spacy"
+            docs = islice(DocBin().from_disk(path).get_docs(spacy.blank(task.lang).vocab), task.size)
+            DocBin(docs=list(docs)).to_disk(path)
+        return train_and_test(system, task, out, overrides or {})
+
+
+def train_and_test(system: str, task: Task, out: Path, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Train one system on the files of a folder and test it."""
+    (out / "model").mkdir()
+    paths = {f"paths.{split}": str(out / f"{split}.spacy") for split in ("train", "dev")}
+    start = time.perf_counter()
+    nlp = init_nlp(load_config(system, task, {**paths, **overrides}))
+    counts = count_words(nlp)
+    with (out / "log.txt").open("w", encoding="utf8") as log:
+        train(nlp, out / "model", stdout=log, stderr=log)
+    seconds = time.perf_counter() - start
+    best = out / "model" / "model-best"
+    size = sum(path.stat().st_size for path in best.rglob("*") if path.is_file()) / 2**20
+    result = {"train_seconds": seconds, "train_words_per_second": counts["words"] / seconds, "model_mib": size}
+    return {**result, **test(spacy.load(best), out)}
 
 
 def test(nlp: Language, folder: Path) -> dict[str, Any]:
@@ -116,19 +194,24 @@ def read_finished(path: Path) -> list[dict[str, Any]]:
 
 def print_table(runs: list[dict[str, Any]]) -> None:
     """Print means over seeds, with the standard deviation of F."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for finished in runs:
+        size = f", {finished['size']} sentences" if finished.get("size") else ""
+        groups.setdefault((finished["corpus"] + size, finished["system"]), []).append(finished)
     rows = []
-    for corpus, system in dict.fromkeys((run["corpus"], run["system"]) for run in runs):
-        group = [run for run in runs if (run["corpus"], run["system"]) == (corpus, system)]
+    for (corpus, system), group in groups.items():
         tests = [run["test"]["f"] for run in group]
         spread = f"{stdev(tests):.1f}" if len(tests) > 1 else ""
         numbers = [mean(run["test"][key] for run in group) for key in "prf"]
         dev = mean(run["dev"]["f"] for run in group)
         illegal = "" if group[0]["illegal"] is None else f"{mean(run['illegal'] for run in group):.1f}"
-        seconds, size = (mean(run[key] for run in group) for key in ("train_seconds", "model_mib"))
-        tail = (f"{dev:.1f}", illegal, f"{seconds:.0f}", f"{size:.1f}")
+        keys = ("train_seconds", "train_words_per_second", "words_per_second", "model_mib")
+        seconds, train_speed, speed, size = (mean(run.get(key, 0) for run in group) for key in keys)
+        tail = (f"{dev:.1f}", illegal, f"{seconds:.0f}", f"{train_speed:,.0f}", f"{speed:,.0f}", f"{size:.1f}")
         rows.append((corpus, system, str(len(group)), *(f"{number:.1f}" for number in numbers), spread, *tail))
-    header = ("corpus", "system", "seeds", "P", "R", "F", "+-", "dev F", "illegal", "train s", "MiB")
-    wasabi.msg.table(rows, header=header, divider=True, aligns=("l", "l", *"rrrrrrrrr"))
+    measures = ("P", "R", "F", "+-", "dev F", "illegal", "train s", "train w/s", "w/s", "MiB")
+    header = ("corpus", "system", "seeds", *measures)
+    wasabi.msg.table(rows, header=header, divider=True, aligns=("l", "l", *"r" * len(measures), "r"))
 
 
 def main(
@@ -136,22 +219,33 @@ def main(
     system: list[str] = typer.Option(["default"], help="Systems, see SYSTEMS"),
     seeds: int = typer.Option(3, min=1, help="Seeds 0 to n-1"),
     lang: str = typer.Option("en", help="Language of the corpora"),
+    size: list[int] = typer.Option([0], help="Numbers of training sentences; 0 for all"),
+    vectors: str | None = typer.Option(None, help="Pipeline with word vectors"),
+    transformer: str | None = typer.Option(None, help="Pretrained transformer"),
     output: Path = typer.Option(Path("bench/accuracy.jsonl"), help="Finished runs, a JSON object a line"),
 ) -> None:
     """Run what is not finished yet and print the table of all that was asked for."""
     torch.set_num_threads(1)
-    wanted = [(folder, name, seed) for folder in corpus for name in system for seed in range(seeds)]
+    tasks = [
+        (name, Task(folder, lang, seed, n_sentences, vectors, transformer))
+        for folder in corpus
+        for name in system
+        for n_sentences in size
+        for seed in range(seeds)
+    ]
     done = read_finished(output)
-    for i, (folder, name, seed) in enumerate(wanted, 1):
-        key = {"corpus": folder.name, "system": name, "seed": seed}
-        if any(key.items() <= run.items() for run in done):
-            continue
-        wasabi.msg.info(f"{i}/{len(wanted)}: {folder.name}, {name}, seed {seed}")
-        done.append({**key, **run(name, folder, lang, seed)})
-        with output.open("a", encoding="utf8") as file:
-            file.write(json.dumps(done[-1]) + "\n")
-    asked = {(folder.name, name, seed) for folder, name, seed in wanted}
-    print_table([run for run in done if (run["corpus"], run["system"], run["seed"]) in asked])
+    asked = []
+    for i, (name, task) in enumerate(tasks, 1):
+        key = {"corpus": task.folder.name, "system": name, "seed": task.seed, "size": task.size}
+        key |= {"vectors": vectors and Path(vectors).name, "transformer": transformer and Path(transformer).name}
+        finished = next((run for run in done if key.items() <= run.items()), None)
+        if finished is None:
+            wasabi.msg.info(f"{i}/{len(tasks)}: {', '.join(str(value) for value in key.values() if value is not None)}")
+            finished = {**key, **run(name, task)}
+            with output.open("a", encoding="utf8") as file:
+                file.write(json.dumps(finished) + "\n")
+        asked.append(finished)
+    print_table(asked)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ half the tags: each token's tag is unknown with a probability of one half; the o
 half the entities: each entity is unknown with a probability of one half, as missing tokens of the Doc.
 half, read as complete: the same entities are gone, and their tokens are said to be outside of entities.
 
-Only the training data is changed. Complete development data helps most where the training data misleads: it picks a
-model from before the training data was learnt by heart. So the model of the last step is scored as well.
+Only the training data is changed, and every training has the same number of steps. Complete development data helps most
+where the training data misleads: it picks a model from before the training data was learnt by heart, which nobody could
+do whose development data misleads as well. So the model of the last step is scored, too.
 Finished runs are kept in a JSON lines file and not run again.
 """
 
@@ -23,7 +24,7 @@ import spacy
 import torch
 import typer
 import wasabi
-from accuracy import convert, load_config, print_table, read_finished, test
+from accuracy import Task, convert, load_config, print_table, read_finished, test
 from spacy.tokens import Doc, DocBin
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
@@ -74,7 +75,7 @@ def change(path: Path, hide: Callable[[Doc, random.Random], None], seed: int) ->
     DocBin(docs=docs, store_user_data=True).to_disk(path)
 
 
-def run(system: str, folder: Path, seed: int, max_steps: int) -> dict[str, Any]:
+def run(system: str, folder: Path, seed: int, max_steps: int, vectors: str | None) -> dict[str, Any]:
     """Train with one kind of annotation and test."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
@@ -82,9 +83,9 @@ def run(system: str, folder: Path, seed: int, max_steps: int) -> dict[str, Any]:
         change(out / "train.spacy", SYSTEMS[system], seed)
         (out / "model").mkdir()
         overrides = {f"paths.{split}": str(out / f"{split}.spacy") for split in ("train", "dev")}
-        changes = {**overrides, "system.seed": seed, "training.max_steps": max_steps}
+        overrides |= {"training.max_steps": max_steps, "training.patience": 0}
         start = time.perf_counter()
-        nlp = init_nlp(load_config("default", "en", changes))
+        nlp = init_nlp(load_config("default", Task(folder, seed=seed, vectors=vectors), overrides))
         with (out / "log.txt").open("w", encoding="utf8") as log:
             train(nlp, out / "model", stdout=log, stderr=log)
         seconds = time.perf_counter() - start
@@ -99,13 +100,14 @@ def main(
     system: list[str] = typer.Option(list(SYSTEMS), help="Kinds of annotation, see above"),
     seeds: int = typer.Option(1, min=1, help="Seeds 0 to n-1"),
     max_steps: int = typer.Option(4000, min=1, help="Steps of each training"),
+    vectors: str | None = typer.Option(None, help="Pipeline with word vectors"),
     output: Path = typer.Option(Path("bench/partial.jsonl"), help="Finished runs, a JSON object a line"),
 ) -> None:
     """Run what is not finished yet and print the table of all that was asked for."""
     torch.set_num_threads(1)
     done = read_finished(output)
     keys = [
-        {"corpus": corpus.name, "system": name, "seed": seed, "max_steps": max_steps}
+        {"corpus": corpus.name, "system": name, "seed": seed, "max_steps": max_steps, "vectors": vectors}
         for name in system
         for seed in range(seeds)
     ]
@@ -113,7 +115,7 @@ def main(
         if any(key.items() <= run.items() for run in done):
             continue
         wasabi.msg.info(f"{i}/{len(keys)}: {key['corpus']}, {key['system']}, seed {key['seed']}")
-        done.append({**key, **run(key["system"], corpus, key["seed"], max_steps)})
+        done.append({**key, **run(key["system"], corpus, key["seed"], max_steps, vectors)})
         with output.open("a", encoding="utf8") as file:
             file.write(json.dumps(done[-1]) + "\n")
     asked = [run for run in done if any(key.items() <= run.items() for key in keys)]
