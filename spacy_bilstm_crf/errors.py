@@ -76,6 +76,9 @@ class Errors:
         "[CRF205] The vectors of the vocabulary are {width} wide, and the model was trained on vectors that are "
         "{expected} wide. Load the pipeline with the vectors it was trained with."
     )
+    CRF300 = (
+        "[CRF300] The labels of the component '{name}' were {labels}, one string. Expected a list: give [{labels}]."
+    )
     CRF301 = (
         "[CRF301] The component '{name}' has no labels. Call nlp.initialize() with examples that have entities, give "
         "them under [initialize.components.{name}] labels, or call add_label() for each."
@@ -246,7 +249,7 @@ class Errors:
     CRF441 = "[CRF441] A value of this row cannot be read ({error}). Correct it, or leave its column out of the file."
     CRF442 = "[CRF442] {path}: the code cannot be read ({error}). Give the path of a Python file with --code."
     CRF445 = (
-        "[CRF445] {path}: the pipeline has no component {name} with the factory ner_crf; there are: {names}. Give a "
+        "[CRF445] {path}: the pipeline has no component{name} with the factory ner_crf; there are: {names}. Give a "
         "config with such a component, and its name with --component."
     )
     CRF470 = (

@@ -112,7 +112,8 @@ def read_corpora(
     corpora = resolve_dot_names(interpolated, [training["train_corpus"], training["dev_corpus"]])
     names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "ner_crf"]
     if component not in (names if component else [None]) or not names:
-        raise ValueError(Errors.CRF445.format(name=component, path=config_path, names=", ".join(names) or "none"))
+        name = f" '{component}'" if component else ""
+        raise ValueError(Errors.CRF445.format(name=name, path=config_path, names=", ".join(names) or "none"))
     settings = nlp.get_pipe_config(component or names[0])
     train, dev = (
         CorpusCheck(TagScheme(settings["tag_scheme"]), settings.get("incorrect_spans_key")).add_all(corpus(nlp))

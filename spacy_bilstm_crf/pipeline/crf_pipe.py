@@ -215,9 +215,11 @@ class CRFPipe(RehearsingPipe):
         get_examples (Callable): Gives the training examples.
         nlp (Language | None): The pipeline.
         labels (list[str] | None): The labels, as `label_data` has them. None to collect them from the examples.
-        RAISES (ValueError): CRF301 if there are no labels, CRF302 if no example has a token.
+        RAISES (ValueError): CRF300 if the labels are one string, CRF301 if there are none, CRF302 if no token is there.
         """
         validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
+        if isinstance(labels, str):
+            raise ValueError(Errors.CRF300.format(name=self.name, labels=repr(labels)))
         for label in labels if labels is not None else self._find_labels(get_examples()):
             self.add_label(label)
         self._require_labels()

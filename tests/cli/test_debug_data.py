@@ -191,6 +191,11 @@ def test_a_component_is_chosen_by_name(tmp_path):
     overrides = {f"paths.{name}": str(tmp_path / "data.spacy") for name in ("train", "dev")}
     assert read_corpora(config, overrides, None)[0].scheme.name == "BIOES"
     assert read_corpora(config, overrides, "second")[0].scheme.name == "IO"
-    with pytest.raises(ValueError, match="CRF445"):
+    with pytest.raises(ValueError, match=r"CRF445.*no component 'third' with"):
         debug_data(config, overrides=overrides, component="third")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner")
+    nlp.config.to_disk(config)
+    with pytest.raises(ValueError, match=r"CRF445.*no component with the factory ner_crf; there are: none"):
+        debug_data(config, overrides=overrides)
     shutil.rmtree(tmp_path)

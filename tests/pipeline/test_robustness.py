@@ -218,6 +218,8 @@ def test_no_labels():
         nlp.initialize(lambda: [Example(doc, doc.copy())])
     with pytest.raises(ValueError, match=message):
         pipe.initialize(lambda: [Example(doc, doc.copy())], labels=[])
+    with pytest.raises(ValueError, match=r"CRF300.*one string.*give \['PER'\]"):
+        pipe.initialize(lambda: [Example(doc, doc.copy())], labels="PER")
 
 
 def test_no_examples():
