@@ -179,8 +179,8 @@ def build_char_bilstm_v1(
 
 
 def build_char_ngram_embed_v1(
-    width: int = 64,
-    pair_width: int = 32,
+    width: int = 48,
+    pair_width: int = 24,
     class_width: int = 8,
     word_width: int = 8,
     min_count: int = 2,

@@ -24,8 +24,8 @@ _DOCS_AT_ONCE = 1000
 
 def CharNgramEmbed(
     *,
-    width: int = 64,
-    pair_width: int = 32,
+    width: int = 48,
+    pair_width: int = 24,
     class_width: int = 8,
     word_width: int = 8,
     min_count: int = 2,
