@@ -248,6 +248,10 @@ class Errors:
     )
     CRF441 = "[CRF441] A value of this row cannot be read ({error}). Correct it, or leave its column out of the file."
     CRF442 = "[CRF442] {path}: the code cannot be read ({error}). Give the path of a Python file with --code."
+    CRF443 = (
+        "[CRF443] The documents of {part} have ended {n_attempts} processes. --engine local finds out which of them "
+        "does, puts it into errors.jsonl and goes on."
+    )
     CRF445 = (
         "[CRF445] {path}: the pipeline has no component{name} with the factory ner_crf; there are: {names}. Give a "
         "config with such a component, and its name with --component."

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import Errors
 from .extras import require
+from .folders import open_folder
 from .job import InputFile, Job, Slice
 from .reading import describe_error
-from .receipts import Counts
+from .receipts import Counts, count_attempt, forget_attempts
 from .slices import cut_file
 
 if TYPE_CHECKING:
     import pyarrow
     import ray.data
 
-# Ray Data would go on for ever with a slice that kills its actor.
-_MAX_RETRIES = 2
+# Ray Data gives a slice that kills its actor to the next one, for ever.
+_MAX_ATTEMPTS = 3
 
 
 class SliceAnnotator:
@@ -45,8 +46,17 @@ class SliceAnnotator:
         RETURNS (pyarrow.Table): The counts of each, in the column "counts", as JSON.
         """
         parts = [Slice(**json.loads(text)) for text in batch.column("slice").to_pylist()]
-        counts = [json.dumps(self.annotator.annotate(part).counts()) for part in parts]
+        counts = [json.dumps(self._annotate(part)) for part in parts]
         return require("pyarrow", "ray", "The Ray engine").table({"counts": counts})
+
+    def _annotate(self, part: Slice) -> Counts:
+        folder = self.annotator.folder
+        n_attempts = count_attempt(folder, part.name)
+        if n_attempts > _MAX_ATTEMPTS:
+            raise ValueError(Errors.CRF443.format(part=part.name, n_attempts=_MAX_ATTEMPTS))
+        counts = self.annotator.annotate(part).counts()
+        forget_attempts(folder, part.name)
+        return counts
 
 
 def run_on_ray(
@@ -65,6 +75,7 @@ def run_on_ray(
     """
     ray = require("ray", "ray", "The Ray engine")
     require("ray.data", "ray", "The Ray engine")
+    forget_attempts(open_folder(job.output))
     with _cluster(address, n_process):
         try:
             results = make_dataset(job, inputs, finished, n_process=n_process, use_gpu=use_gpu)
@@ -111,7 +122,6 @@ def make_dataset(
         compute=data.ActorPoolStrategy(size=n_process),
         num_cpus=1,
         num_gpus=1 if use_gpu else 0,
-        max_task_retries=_MAX_RETRIES,
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +14,8 @@ from .rows import to_json
 SHARDS = "shards"
 RECEIPTS = "_receipts"
 ERRORS = "errors.jsonl"
+# Beside the receipts to be.
+_ATTEMPTS = ".attempts"
 
 Counts = dict[str, Any]
 
@@ -91,7 +94,34 @@ def find_finished(folder: Folder, output_format: str) -> set[str]:
     RETURNS (set[str]): Their names: those that have both a file and a receipt.
     """
     shards = {name.rpartition(".")[0] for name in folder.names(SHARDS) if name.endswith(f".{output_format}")}
-    return shards & {name.rpartition(".")[0] for name in folder.names(RECEIPTS)}
+    return shards & {name.rpartition(".")[0] for name in folder.names(RECEIPTS) if name.endswith(".json")}
+
+
+def count_attempt(folder: Folder, name: str) -> int:
+    """Count that a shard is begun. What kills its process leaves the count behind.
+
+    folder (Folder): The output folder.
+    name (str): The shard's name.
+    RETURNS (int): How often it was begun and not finished, this time included.
+    """
+    path = f"{RECEIPTS}/{name}{_ATTEMPTS}"
+    with suppress(FileNotFoundError):
+        n_attempts = int(folder.read(path)) + 1
+        write_file(folder, path, str(n_attempts).encode())
+        return n_attempts
+    write_file(folder, path, b"1")
+    return 1
+
+
+def forget_attempts(folder: Folder, name: str = "") -> None:
+    """Forget how often a shard was begun.
+
+    folder (Folder): The output folder.
+    name (str): The shard's name; all if it is empty.
+    """
+    names = [f"{name}{_ATTEMPTS}"] if name else [name for name in folder.names(RECEIPTS) if name.endswith(_ATTEMPTS)]
+    for file in names:
+        folder.remove(f"{RECEIPTS}/{file}")
 
 
 def write_errors(folder: Folder, names: Iterable[str]) -> None:
@@ -116,7 +146,7 @@ def remove_output(folder: Folder) -> None:
     folder (Folder): The output folder.
     """
     endings = tuple(f".{output_format}" for output_format in OUTPUT_FORMATS)
-    for subfolder, suffixes in ((SHARDS, endings), (RECEIPTS, (".json",))):
+    for subfolder, suffixes in ((SHARDS, endings), (RECEIPTS, (".json", _ATTEMPTS))):
         for name in folder.names(subfolder):
             if name.startswith("part-") and name.endswith(suffixes):
                 folder.remove(f"{subfolder}/{name}")

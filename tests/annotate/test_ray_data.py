@@ -82,7 +82,7 @@ def test_a_document_that_kills_its_actor_does_not_go_on_for_ever(tmp_path, make_
         "    return os._exit(7) if records[0].text == 'deadly' else annotate_records(nlp, records)\n"
         "shards.annotate_records = die\n"
     )
-    with pytest.raises(ValueError, match=r"CRF439.*--engine local"):
+    with pytest.raises(ValueError, match=r"CRF439.*CRF443.*3 processes"):
         annotate(make_job(code=str(code), shard_size=1), [path], engine="ray")
     assert read_manifest(tmp_path / "out")["status"] == "stopped"
 
