@@ -112,7 +112,9 @@ def _check_borders(reference: Doc) -> dict[int, bool]:
     try:
         known = dict(pairs)
         is_valid = all(isinstance(is_border, bool) for is_border in known.values())
-        is_valid = is_valid and all(0 <= offset <= len(reference.text) for offset in known)
+        is_valid = is_valid and all(type(offset) is int and 0 <= offset <= len(reference.text) for offset in known)
+        # A place where a word begins and does not.
+        is_valid = is_valid and (isinstance(pairs, dict) or all(known[offset] == is_it for offset, is_it in pairs))
     except (TypeError, ValueError):
         is_valid = False
     if not is_valid:

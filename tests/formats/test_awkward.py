@@ -3,10 +3,14 @@
 import re
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from spacy.training.converters import conll_ner_to_docs
 
 from spacy_bilstm_crf.formats import Finding, ReadOptions, ReadReport, read_docs
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "annotation.md"
 
 # name, separator, 0-based columns of token and tag, options, scheme that is reported, Docs, tokens
 FILES = [
@@ -96,3 +100,27 @@ def test_entities_of_corpora(shared_data, nlp, corpus):
     n_begin = sum(line.rpartition("\t")[2].startswith("B-") for line in path.read_text("utf8").split("\n"))
     assert sum(len(doc.ents) for doc in docs) == n_begin
     assert not report.findings.keys() - {Finding.BLANK_TOKEN}
+
+
+def count_with_spacy(path):
+    """Entities by `spacy convert --converter ner`."""
+    try:
+        docs = list(conll_ner_to_docs(path.read_text(encoding="utf8"), n_sents=1, no_print=True))
+    except ValueError:
+        return "an error"
+    return f"{sum(len(doc.ents) for doc in docs):,}"
+
+
+def test_the_page_shows_both_converters(shared_data, nlp):
+    table = PAGE.read_text(encoding="utf8").partition("<!-- awkward -->")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.strip().split("\n")[2:]]
+    assert [row[0].strip("`") for row in rows] == sorted(path.name for path in (shared_data / "awkward").iterdir())
+    read_by = {name: columns for name, *columns, _, _, _, _ in reversed(FILES)}
+    for name, expected, ours, theirs, *_ in rows:
+        path = shared_data / "awkward" / name.strip("`")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            docs = list(read_docs(path, nlp))
+            assert theirs == count_with_spacy(path)
+        assert expected == f"{sum(read_simply(path, *read_by[path.name])[1].values()):,}"
+        assert ours == f"{sum(len(doc.ents) for doc in docs):,}"

@@ -80,7 +80,11 @@ def test_single_borders_survive_storage():
 
 
 @pytest.mark.parametrize(
-    "borders", [3, [1, 2], [[1, 2, 3]], [[1, 1]], [[9, True]], [[-1, True]], [["a", True]], "ab", [[None, True]]]
+    "borders",
+    [
+        *(3, [1, 2], [[1, 2, 3]], [[1, 1]], [[9, True]], [[-1, True]], [["a", True]], "ab", [[None, True]]),
+        *([[1.0, True]], [[True, True]], [[1, True], [1, False]]),
+    ],
 )
 def test_what_is_no_list_of_borders_is_refused(borders):
     with pytest.raises(ValueError, match="CRF330"):
