@@ -111,6 +111,7 @@ def count_with_spacy(path):
     return f"{sum(len(doc.ents) for doc in docs):,}"
 
 
+@pytest.mark.slow  # spaCy reads a Doc of 46,486 tokens in quadratic time
 def test_the_page_shows_both_converters(shared_data, nlp):
     table = PAGE.read_text(encoding="utf8").partition("<!-- awkward -->")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.strip().split("\n")[2:]]
