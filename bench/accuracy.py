@@ -222,10 +222,12 @@ def main(
     size: list[int] = typer.Option([0], help="Numbers of training sentences; 0 for all"),
     vectors: str | None = typer.Option(None, help="Pipeline with word vectors"),
     transformer: str | None = typer.Option(None, help="Pretrained transformer"),
+    override: list[str] = typer.Option([], help="Changes to the configs of all systems, as training.max_steps=100"),
     output: Path = typer.Option(Path("bench/accuracy.jsonl"), help="Finished runs, a JSON object a line"),
 ) -> None:
     """Run what is not finished yet and print the table of all that was asked for."""
     torch.set_num_threads(1)
+    overrides = {name: json.loads(value) for name, value in (change.split("=", 1) for change in override)}
     tasks = [
         (name, Task(folder, lang, seed, n_sentences, vectors, transformer))
         for folder in corpus
@@ -238,10 +240,11 @@ def main(
     for i, (name, task) in enumerate(tasks, 1):
         key = {"corpus": task.folder.name, "system": name, "seed": task.seed, "size": task.size}
         key |= {"vectors": vectors and Path(vectors).name, "transformer": transformer and Path(transformer).name}
-        finished = next((run for run in done if key.items() <= run.items()), None)
+        key["overrides"] = overrides
+        finished = next((run for run in done if all(run.get(name) == value for name, value in key.items())), None)
         if finished is None:
-            wasabi.msg.info(f"{i}/{len(tasks)}: {', '.join(str(value) for value in key.values() if value is not None)}")
-            finished = {**key, **run(name, task)}
+            wasabi.msg.info(f"{i}/{len(tasks)}: {task.folder.name}, {name}, seed {task.seed}")
+            finished = {**key, **run(name, task, overrides)}
             with output.open("a", encoding="utf8") as file:
                 file.write(json.dumps(finished) + "\n")
         asked.append(finished)
