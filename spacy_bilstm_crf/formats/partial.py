@@ -77,8 +77,17 @@ def _open_sides(tags: PartialTags, span: Span, scheme: TagScheme) -> tuple[int, 
     start, end, label = span
     first, middle = (scheme.prefixes[role] for role in scheme.roles[:2])
     left = start > 0 and tags[start - 1] is None and _are_joined(f"{first}-{label}", tags[start], scheme)
+    left = left and not (start > 1 and _must_go_on(tags[start - 2], label, scheme))
     right = end < len(tags) and tags[end] is None and _are_joined(tags[end - 1], f"{middle}-{label}", scheme)
     return int(left), int(right)
+
+
+def _must_go_on(tag: str | None, label: str, scheme: TagScheme) -> bool:
+    """Whether the only token between a tag and an entity of a label is needed by an entity of another label."""
+    if tag is None or scheme.split(tag)[1] == label:
+        return False
+    middle = scheme.prefixes[scheme.roles[1]]
+    return not scheme.allows(tag, None) and _are_joined(tag, f"{middle}-{scheme.split(tag)[1]}", scheme)
 
 
 def _are_joined(before: str | None, after: str | None, scheme: TagScheme) -> bool:

@@ -94,6 +94,12 @@ def test_repaired_tags_agree_with_a_legal_path(name, data):
         ("BIOES", "B-X O ? E-X E-X", "S-X O ? E-X S-X"),
         ("BIOES", "? I-X O I-X ?", "? E-X O B-X ?"),
         ("BMES", "M-X M-X ? M-X ?", "B-X M-X ? M-X ?"),
+        # One unknown token cannot go on with one entity and begin another.
+        ("BIOES", "B-X ? I-Y", "B-X ? S-Y"),
+        ("BIOES", "B-X ? I-Y ? I-X", "B-X ? B-Y ? S-X"),
+        ("BIOES", "B-X ? ? I-Y", "B-X ? ? E-Y"),
+        ("BIOES", "B-X ? I-X", "B-X ? E-X"),
+        ("BIO", "B-X ? I-Y", "B-X ? I-Y"),
     ],
 )
 def test_repaired_tags(name, tags, repaired):
