@@ -15,7 +15,7 @@ from ..errors import Errors
 from .folders import Folder, write_file
 from .job import InputFile, Job, Slice
 from .paths import is_url, without_query
-from .receipts import ERRORS, RECEIPTS, SHARDS, Counts, read_receipt, remove_output
+from .receipts import ERRORS, RECEIPTS, SHARDS, SUBFOLDERS, Counts, read_receipt, remove_output
 
 MANIFEST = "manifest.json"
 _LIBRARIES = ("spacy-bilstm-crf", "spacy", "thinc", "torch", "numpy", "pyarrow", "ray")
@@ -97,7 +97,7 @@ def output_paths(output: str) -> list[str]:
     RETURNS (list[str]): Paths or URLs of files and folders.
     """
     root = without_query(output).rstrip("/") if is_url(output) else os.path.abspath(output)
-    return [f"{root}/{name}" for name in (SHARDS, RECEIPTS, ERRORS, MANIFEST)]
+    return [f"{root}/{name}" for name in (*SUBFOLDERS, ERRORS, MANIFEST)]
 
 
 def begin_run(engine: str, n_process: int, gpu_id: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from .extras import require
 from .folders import open_folder
 from .job import InputFile, Job, Slice
 from .reading import describe_error
-from .receipts import Counts, count_attempt, forget_attempts
+from .receipts import ATTEMPTS, Counts, count_attempt, forget_attempts
 from .slices import cut_file
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SliceAnnotator:
         if n_attempts > _MAX_ATTEMPTS:
             raise ValueError(Errors.CRF443.format(part=part.name, n_attempts=_MAX_ATTEMPTS))
         counts = self.annotator.annotate(part).counts()
-        forget_attempts(folder, part.name)
+        forget_attempts(folder, [part.name])
         return counts
 
 
@@ -75,7 +75,8 @@ def run_on_ray(
     """
     ray = require("ray", "ray", "The Ray engine")
     require("ray.data", "ray", "The Ray engine")
-    forget_attempts(open_folder(job.output))
+    folder = open_folder(job.output)
+    forget_attempts(folder, folder.names(ATTEMPTS))
     with _cluster(address, n_process):
         try:
             results = make_dataset(job, inputs, finished, n_process=n_process, use_gpu=use_gpu)

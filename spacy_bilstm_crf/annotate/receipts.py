@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,8 +13,9 @@ from .rows import to_json
 SHARDS = "shards"
 RECEIPTS = "_receipts"
 ERRORS = "errors.jsonl"
-# Beside the receipts to be.
-_ATTEMPTS = ".attempts"
+ATTEMPTS = "_attempts"
+# Folders that are for a run alone to write to.
+SUBFOLDERS = (SHARDS, RECEIPTS, ATTEMPTS)
 
 Counts = dict[str, Any]
 
@@ -94,7 +94,7 @@ def find_finished(folder: Folder, output_format: str) -> set[str]:
     RETURNS (set[str]): Their names: those that have both a file and a receipt.
     """
     shards = {name.rpartition(".")[0] for name in folder.names(SHARDS) if name.endswith(f".{output_format}")}
-    return shards & {name.rpartition(".")[0] for name in folder.names(RECEIPTS) if name.endswith(".json")}
+    return shards & {name.rpartition(".")[0] for name in folder.names(RECEIPTS)}
 
 
 def count_attempt(folder: Folder, name: str) -> int:
@@ -104,24 +104,23 @@ def count_attempt(folder: Folder, name: str) -> int:
     name (str): The shard's name.
     RETURNS (int): How often it was begun and not finished, this time included.
     """
-    path = f"{RECEIPTS}/{name}{_ATTEMPTS}"
-    with suppress(FileNotFoundError):
+    path = f"{ATTEMPTS}/{name}"
+    try:
         n_attempts = int(folder.read(path)) + 1
-        write_file(folder, path, str(n_attempts).encode())
-        return n_attempts
-    write_file(folder, path, b"1")
-    return 1
+    except FileNotFoundError:
+        n_attempts = 1
+    write_file(folder, path, str(n_attempts).encode())
+    return n_attempts
 
 
-def forget_attempts(folder: Folder, name: str = "") -> None:
-    """Forget how often a shard was begun.
+def forget_attempts(folder: Folder, names: Iterable[str]) -> None:
+    """Forget how often shards were begun.
 
     folder (Folder): The output folder.
-    name (str): The shard's name; all if it is empty.
+    names (Iterable[str]): Names of the shards.
     """
-    names = [f"{name}{_ATTEMPTS}"] if name else [name for name in folder.names(RECEIPTS) if name.endswith(_ATTEMPTS)]
-    for file in names:
-        folder.remove(f"{RECEIPTS}/{file}")
+    for name in names:
+        folder.remove(f"{ATTEMPTS}/{name}")
 
 
 def write_errors(folder: Folder, names: Iterable[str]) -> None:
@@ -146,7 +145,7 @@ def remove_output(folder: Folder) -> None:
     folder (Folder): The output folder.
     """
     endings = tuple(f".{output_format}" for output_format in OUTPUT_FORMATS)
-    for subfolder, suffixes in ((SHARDS, endings), (RECEIPTS, (".json", _ATTEMPTS))):
+    for subfolder, suffixes in ((SHARDS, endings), (RECEIPTS, (".json",)), (ATTEMPTS, ("",))):
         for name in folder.names(subfolder):
             if name.startswith("part-") and name.endswith(suffixes):
                 folder.remove(f"{subfolder}/{name}")

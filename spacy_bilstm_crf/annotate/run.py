@@ -14,7 +14,7 @@ from .job import ENGINES, InputFile, Job, Slice
 from .local import Event, LocalEngine, Order
 from .manifest import COUNTS, Manifest, begin_run, continue_or_begin, output_paths
 from .progress import Progress
-from .receipts import RECEIPTS, SHARDS, Counts, find_finished, read_receipt, shard_name, write_errors
+from .receipts import SUBFOLDERS, Counts, find_finished, read_receipt, shard_name, write_errors
 from .slices import cut_file
 
 
@@ -125,7 +125,7 @@ class _Run:
 
     def tidy(self) -> None:
         """Remove what workers that have died left, and say what there is."""
-        for subfolder in ("", SHARDS, RECEIPTS):
+        for subfolder in ("", *SUBFOLDERS):
             self.folder.clean(subfolder)
         write_errors(self.folder, self.with_failures)
         self.manifest.write(self.folder)

@@ -10,7 +10,9 @@ import spacy
 from outputs import make_lines, read_errors, read_manifest, read_rows, shard_paths, write_jsonl, write_lines
 
 from spacy_bilstm_crf.annotate import Job, annotate, shards
+from spacy_bilstm_crf.annotate.local_folder import LocalFolder
 from spacy_bilstm_crf.annotate.manifest import Manifest
+from spacy_bilstm_crf.annotate.receipts import count_attempt
 from spacy_bilstm_crf.annotate.shards import Annotator
 
 
@@ -233,6 +235,17 @@ def test_input_that_was_repaired_is_done_again(tmp_path, annotate_inline, make_j
     assert [row["text"] for row in read_rows(tmp_path / "out")] == ["a", "b", "longer", "than before"]
     assert read_manifest(tmp_path / "out")["inputs"][1]["n_bytes"] == (tmp_path / "b.jsonl").stat().st_size
     assert annotate_inline(job, [good, path]).n_new_docs == 0
+
+
+def test_what_a_dead_process_leaves_behind_is_taken_for_no_receipt(tmp_path, annotate_inline, make_job):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": "a"}, {"text": "b"}, "{bad"])
+    job = make_job(shard_size=1)
+    assert annotate_inline(job, [path]).n_failures == 1
+    assert count_attempt(LocalFolder(tmp_path / "out"), "part-00000-00003") == 1
+    assert count_attempt(LocalFolder(tmp_path / "out"), "part-00000-00003") == 2
+    write_jsonl(tmp_path / "a.jsonl", [{"text": "longer"}, {"text": "than before"}])
+    summary = annotate_inline(job, [path], retry_errors=True)
+    assert (summary.n_docs, summary.n_failures) == (2, 0)
 
 
 def test_input_that_has_changed_without_need_is_refused_all_the_same(tmp_path, annotate_inline, make_job):
