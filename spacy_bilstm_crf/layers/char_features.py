@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 
 from ..characters import DIGIT, N_CLASSES, character_class
 from ..types import BoolArray, IntArray
-from .word_forms import KeyArray, hash_rows
+from .word_forms import KeyArray, find_keys, hash_rows
 
 MAX_WORD = 5
 # Three classes are read as digits of a number.
@@ -26,11 +26,8 @@ N_PLACES = 3 * (MAX_WORD + 1)
 _BEGIN, _END = 1, 2
 _EDGE_CLASS = N_CLASSES
 _MAX_DIGITS = 4
-_MANY_KEYS = 1000
 # Corpora write either the one or the other at the end of a sentence.
 _FULL_STOPS = str.maketrans("。", ".")
-_PREFIX_BITS = 18
-_PREFIX_SHIFT = numpy.uint64(64 - _PREFIX_BITS)
 
 
 @dataclass
@@ -137,31 +134,6 @@ class CharacterKeys:
                 places[2, first + inner] = size
         begins, ends, middle = places[:, self.rows] + numpy.arange(3)[:, None] * (MAX_WORD + 1)
         return begins, ends, middle
-
-
-def find_keys(known: KeyArray, keys: KeyArray) -> IntArray:
-    """Find keys in a list.
-
-    known (KeyArray): The list, sorted.
-        (n_known,) uint64
-    keys (KeyArray): What to look for.
-        (n_keys,) uint64
-    RETURNS (IntArray): Position of each key, -1 where it is not in the list.
-        (n_keys,) int64
-    """
-    found = numpy.full(len(keys), -1)
-    if not len(known):
-        return found
-    index = numpy.arange(len(keys))
-    if len(keys) > _MANY_KEYS:
-        # Keys are hashes: few share their first bits with one that is listed, and only those are searched for.
-        begins_like = numpy.zeros(2**_PREFIX_BITS, dtype=bool)
-        begins_like[known >> _PREFIX_SHIFT] = True
-        index = index[begins_like[keys >> _PREFIX_SHIFT]]
-    place = numpy.minimum(numpy.searchsorted(known, keys[index]), len(known) - 1)
-    is_found = known[place] == keys[index]
-    found[index[is_found]] = place[is_found]
-    return found
 
 
 def _join(keys: KeyArray, characters: KeyArray, distance: int) -> KeyArray:

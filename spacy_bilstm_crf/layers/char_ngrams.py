@@ -16,8 +16,8 @@ from thinc.initializers import uniform_init
 from thinc.types import Floats2d, Ints1d
 
 from ..types import BoolArray, EmbedModel, IntArray
-from .char_features import N_CONTEXTS, N_PLACES, CharacterKeys, find_keys
-from .word_forms import KeyArray
+from .char_features import N_CONTEXTS, N_PLACES, CharacterKeys
+from .word_forms import KeyArray, find_keys
 
 _DOCS_AT_ONCE = 1000
 

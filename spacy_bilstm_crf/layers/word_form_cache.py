@@ -78,32 +78,31 @@ class WordFormCache:
             self._nodes = nodes
         return self._nodes
 
-    def weights(self, embed: EmbedModel, vocab: Vocab) -> list[Any]:
-        """List the arrays that the embedding reads.
+    def generation_for(self, embed: EmbedModel, vocab: Vocab, width: int) -> _Generation:
+        """Return the vectors that belong to the present weights, forgetting those of others.
 
         embed (Model): The embedding.
         vocab (Vocab): The vocabulary with the word vectors.
-        RETURNS (list): The arrays, and parameters of torch networks.
+        width (int): Width of a vector.
+        RETURNS (_Generation): The cached vectors.
         """
+        generation = self.generation
+        weights = self._list_weights(embed)
+        # Words that get a vector of the table later leave the table as it is.
+        samples = [str(getattr(vocab.vectors, "n_keys", 0)).encode()]
+        if hasattr(vocab.vectors, "data"):
+            weights.append(vocab.vectors.data)
+        samples.extend(map(_sample, weights))
+        if generation is None or not generation.belongs_to(weights, samples):
+            generation = self.generation = _Generation(weights, samples, self.size, width)
+        return generation
+
+    def _list_weights(self, embed: EmbedModel) -> list[Any]:
         self.nodes(embed)
         weights = [node.get_param(name) for node, name in self._parameters if node.has_param(name)]
         for shim in self._shims:
             weights.extend(shim._model.parameters() if shim._model is not None else ())
-        return [*weights, vocab.vectors.data] if hasattr(vocab.vectors, "data") else weights
-
-    def generation_for(self, weights: list[Any], width: int, n_keys: int = 0) -> _Generation:
-        """Return the vectors that belong to these weights, forgetting those of others.
-
-        weights (list): The arrays the embedding reads.
-        width (int): Width of a vector.
-        n_keys (int): Number of words that have a vector in the vocabulary.
-        RETURNS (_Generation): The cached vectors.
-        """
-        generation = self.generation
-        samples = [*map(_sample, weights), n_keys.to_bytes(8, "little")]
-        if generation is None or not generation.belongs_to(weights, samples):
-            generation = self.generation = _Generation(weights, samples, self.size, width)
-        return generation
+        return weights
 
 
 def _sample(array: Any) -> bytes:

@@ -16,7 +16,7 @@ from thinc.types import Floats2d, Ints1d
 
 from ..types import EmbedModel
 from .word_form_cache import WordFormCache
-from .word_forms import KeyArray, WordForms, hash_rows, read_attrs
+from .word_forms import KeyArray, WordForms, find_keys, hash_rows, read_attrs
 
 # Attributes that say which word it is, and not only what it looks like.
 _IDENTITY_ATTRS = {NORM, LOWER}
@@ -123,8 +123,7 @@ def _hide_words(rows: KeyArray, attrs: list[int], known: KeyArray, rate: float) 
         column = rows[:, attrs.index(attr)]
         is_unknown = hidden
         if len(known):
-            place = numpy.searchsorted(known, column).clip(max=len(known) - 1)
-            is_unseen = known[place] != column
+            is_unseen = find_keys(known, column) < 0
             is_unknown = is_unseen if hidden is None else is_unseen | hidden
         if is_unknown is not None:
             column[is_unknown] = _UNKNOWN_WORD
@@ -135,8 +134,7 @@ def _embed_with_cache(model: EmbedModel, forms: WordForms, keys: KeyArray) -> Fl
     cache: WordFormCache = model.attrs["cache"]
     if not cache.size or not isinstance(model.ops, NumpyOps):
         return embed.predict([cast(Doc, forms)])[0]
-    n_keys = getattr(forms.vocab.vectors, "n_keys", 0)
-    generation = cache.generation_for(cache.weights(embed, forms.vocab), model.get_dim("nO"), max(0, n_keys))
+    generation = cache.generation_for(embed, forms.vocab, model.get_dim("nO"))
     slots = numpy.fromiter((generation.slots.get(key, -1) for key in keys.tolist()), dtype="int64", count=len(keys))
     unseen = numpy.flatnonzero(slots < 0)
     vectors = generation.vectors[slots]

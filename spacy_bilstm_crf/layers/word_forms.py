@@ -10,7 +10,12 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import Model
 
+from ..types import IntArray
+
 KeyArray = NDArray[numpy.uint64]
+_MANY_KEYS = 1000
+_PREFIX_BITS = 18
+_PREFIX_SHIFT = numpy.uint64(64 - _PREFIX_BITS)
 
 
 class WordForms:
@@ -86,3 +91,28 @@ def hash_rows(rows: KeyArray) -> KeyArray:
         keys = (keys ^ column) * numpy.uint64(0x9E3779B97F4A7C15)
         keys ^= keys >> numpy.uint64(32)
     return keys
+
+
+def find_keys(known: KeyArray, keys: KeyArray) -> IntArray:
+    """Find keys in a list.
+
+    known (KeyArray): The list, sorted.
+        (n_known,) uint64
+    keys (KeyArray): What to look for.
+        (n_keys,) uint64
+    RETURNS (IntArray): Position of each key, -1 where it is not in the list.
+        (n_keys,) int64
+    """
+    found = numpy.full(len(keys), -1)
+    if not len(known):
+        return found
+    index = numpy.arange(len(keys))
+    if len(keys) > _MANY_KEYS:
+        # Keys are hashes: few share their first bits with one that is listed, and only those are searched for.
+        begins_like = numpy.zeros(2**_PREFIX_BITS, dtype=bool)
+        begins_like[known >> _PREFIX_SHIFT] = True
+        index = index[begins_like[keys >> _PREFIX_SHIFT]]
+    place = numpy.minimum(numpy.searchsorted(known, keys[index]), len(known) - 1)
+    is_found = known[place] == keys[index]
+    found[index[is_found]] = place[is_found]
+    return found

@@ -15,6 +15,7 @@ from thinc.util import get_array_module, to_numpy
 
 from ..errors import Errors
 from ..types import EmbedModel
+from .word_forms import find_keys
 
 RowArray = NDArray[numpy.int64]
 
@@ -48,7 +49,7 @@ def VectorLookup(*, fine_tune: bool) -> EmbedModel:
         init=init,
         dims={"nO": None},
         params={"E": None} if fine_tune else {},
-        attrs={"listed": numpy.zeros(0, dtype="int64"), **listing},
+        attrs={"listed": numpy.zeros(0, dtype="uint64"), **listing},
     )
 
 
@@ -62,7 +63,7 @@ def learn_vocabulary(model: EmbedModel, docs: Iterable[Doc]) -> None:
     for doc in docs:
         if doc.vocab.vectors.mode == "default":
             rows.update(find_rows(doc.vocab, doc).tolist())
-    model.attrs["listed"] = numpy.array(sorted(rows - {-1}), dtype="int64")
+    model.attrs["listed"] = numpy.array(sorted(rows - {-1}), dtype="uint64")
 
 
 def init(model: EmbedModel, X: list[Doc] | None = None, Y: Any = None) -> None:
@@ -94,9 +95,9 @@ def forward(
     if "E" not in model.param_names or not len(model.attrs["listed"]):
         return model.ops.unflatten(found, cast(Ints1d, lengths)), lambda d_vectors: []
     listed = model.attrs["listed"]
-    place = numpy.searchsorted(listed, rows).clip(max=len(listed) - 1)
-    tokens = numpy.flatnonzero(listed[place] == rows)
-    at_tokens, at_listed = (model.ops.asarray1i(cast(Ints1d, rows)) for rows in (tokens, place[tokens]))
+    place = find_keys(listed, rows.astype("uint64"))
+    tokens = numpy.flatnonzero(place >= 0)
+    at_tokens, at_listed = (model.ops.asarray1i(cast(Ints1d, index)) for index in (tokens, place[tokens]))
     learnt = model.get_param("E")
     found[at_tokens] += cast(Floats2d, learnt[at_listed])
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_bilstm_crf.layers.char_features import MAX_WORD, CharacterKeys, find_keys
+from spacy_bilstm_crf.layers.char_features import MAX_WORD, CharacterKeys
 from spacy_bilstm_crf.layers.char_ngrams import CharNgramEmbed, learn_vocabulary, learn_words
+from spacy_bilstm_crf.layers.word_forms import find_keys
 
 WIDTHS = {"width": 5, "pair_width": 3, "class_width": 2, "word_width": 2}
 PARTS = {
