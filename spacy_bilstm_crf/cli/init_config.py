@@ -9,6 +9,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 from wasabi.printer import Printer
 
+from ..annotate.extras import require
 from ..errors import Errors
 from .pipelines import refuse_to_overwrite
 
@@ -104,7 +105,7 @@ def init_config(choices: Choices) -> "Config":
     if choices.vectors is not None and choices.transformer is not None:
         raise ValueError(Errors.CRF480.format(vectors=choices.vectors, transformer=choices.transformer))
     if choices.transformer is not None:
-        _require_transformers()
+        require("spacy_transformers", "transformers", "--transformer")
     if choices.vectors is not None:
         _require_vectors(choices.vectors)
     config = util.load_config_from_str(render_config(choices))
@@ -171,14 +172,6 @@ def _find_language(lang: str) -> str:
         return util.get_lang_class(lang).lang or lang
     except ImportError as error:
         raise ValueError(Errors.CRF481.format(lang=lang)) from error
-
-
-def _require_transformers() -> None:
-    try:
-        import spacy_transformers  # noqa: F401
-    except ImportError as error:
-        what = {"what": "--transformer", "library": "spacy-transformers", "extra": "transformers"}
-        raise ImportError(Errors.CRF426.format(error=error, **what)) from error
 
 
 def _require_vectors(name: str) -> None:
