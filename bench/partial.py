@@ -14,7 +14,6 @@ Finished runs are kept in a JSON lines file and not run again.
 import json
 import random
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
@@ -24,10 +23,8 @@ import spacy
 import torch
 import typer
 import wasabi
-from accuracy import Task, convert, load_config, print_table, read_finished, test
+from accuracy import Task, convert, print_table, read_finished, test, train_and_test
 from spacy.tokens import Doc, DocBin
-from spacy.training.initialize import init_nlp
-from spacy.training.loop import train
 
 from spacy_bilstm_crf.tag_scheme import TagScheme
 from spacy_bilstm_crf.types import TAG_SCHEME_KEY, TAGS_KEY
@@ -81,18 +78,9 @@ def run(system: str, folder: Path, seed: int, max_steps: int, vectors: str | Non
         out = Path(name)
         convert(folder, "en", out)
         change(out / "train.spacy", SYSTEMS[system], seed)
-        (out / "model").mkdir()
-        overrides = {f"paths.{split}": str(out / f"{split}.spacy") for split in ("train", "dev")}
-        overrides |= {"training.max_steps": max_steps, "training.patience": 0}
-        start = time.perf_counter()
-        nlp = init_nlp(load_config("default", Task(folder, seed=seed, vectors=vectors), overrides))
-        with (out / "log.txt").open("w", encoding="utf8") as log:
-            train(nlp, out / "model", stdout=log, stderr=log)
-        seconds = time.perf_counter() - start
-        best, last = out / "model" / "model-best", out / "model" / "model-last"
-        size = sum(path.stat().st_size for path in best.rglob("*") if path.is_file()) / 2**20
-        scores = {**test(spacy.load(best), out), "last": test(spacy.load(last), out)["test"]["f"]}
-        return {"train_seconds": seconds, "model_mib": size, **scores}
+        task = Task(folder, seed=seed, vectors=vectors)
+        result = train_and_test("default", task, out, {"training.max_steps": max_steps, "training.patience": 0})
+        return {**result, "last": test(spacy.load(out / "model" / "model-last"), out)["test"]["f"]}
 
 
 def main(
