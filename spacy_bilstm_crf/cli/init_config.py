@@ -9,7 +9,6 @@ import typer
 from spacy.cli._util import Arg, Opt
 from wasabi.printer import Printer
 
-from ..annotate.extras import require
 from ..errors import Errors
 from .pipelines import refuse_to_overwrite
 
@@ -105,6 +104,8 @@ def init_config(choices: Choices) -> "Config":
     if choices.vectors is not None and choices.transformer is not None:
         raise ValueError(Errors.CRF480.format(vectors=choices.vectors, transformer=choices.transformer))
     if choices.transformer is not None:
+        from ..annotate.extras import require
+
         require("spacy_transformers", "transformers", "--transformer")
     if choices.vectors is not None:
         _require_vectors(choices.vectors)
