@@ -51,13 +51,8 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "unconstrained": {f"{MODEL}.constrained": False},
     "BIO": {"components.ner_crf.tag_scheme": "BIO"},
     "bfloat16": {f"{MODEL}.mixed_precision": True},
-    # Where the default came from: spaCy's own embedding as it is, 96 wide.
-    "plain": {
-        f"{MODEL}.tok2vec.width": 96,
-        f"{MODEL}.tok2vec.char_filters": 0,
-        f"{MODEL}.tok2vec.min_count": 0,
-        f"{MODEL}.tok2vec.unseen_rate": 0.0,
-    },
+    # What spaCy does: a layer that mixes the features of a word before the BiLSTM reads them.
+    "mixed": {},
     "no-characters": {f"{MODEL}.tok2vec.char_filters": 0},
     "frozen-vectors": {f"{MODEL}.tok2vec.fine_tune_vectors": False},
     NO_VECTORS: {},
@@ -65,6 +60,28 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     SPACY: {},
 }
 SPLITS = ("train", "dev", "test")
+
+
+def make_mixed_embed(with_vectors: bool) -> dict[str, Any]:
+    """Describe the default's embedding with the features of words mixed to a width of 64 by a layer of their own."""
+    parts: dict[str, Any] = {
+        "features": {
+            "@architectures": "spacy.MultiHashEmbed.v2",
+            "width": 64,
+            "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
+            "rows": [5000, 1000, 2500, 1000],
+            "include_static_vectors": False,
+        },
+        "characters": {"@architectures": "spacy-bilstm-crf.CharCNN.v1"},
+    }
+    if with_vectors:
+        parts["vectors"] = {"@architectures": "spacy-bilstm-crf.WordVectors.v1", "width": 64}
+    return {
+        "@architectures": "spacy-bilstm-crf.WordFormEmbed.v1",
+        "min_count": 2,
+        "unseen_rate": 0.3,
+        "embed": {"@layers": "concatenate.v1", "*": parts},
+    }
 
 
 def convert(folder: Path, lang: str, out: Path) -> None:
@@ -111,6 +128,8 @@ def load_config(system: str, task: Task, overrides: dict[str, Any]) -> Config:
     else:
         name = "ner.cfg"
     config = util.load_config(CONFIGS / name, overrides=changes, interpolate=False)
+    if system == "mixed":
+        config["components"]["ner_crf"]["model"]["tok2vec"] = make_mixed_embed(task.vectors is not None)
     return replace_with_spacys(config) if system == SPACY else config
 
 

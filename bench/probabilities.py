@@ -1,9 +1,9 @@
 """How good the probabilities of entities are, and what they cost.
 
-For a trained pipeline: the temperature fitted to dev, expected calibration error (15 bins of equal size) on dev and
-test before and after, and the area under the ROC curve for telling right from wrong entities, beside that of the
-product of the tokens' marginals. The cost is the time of nlp.pipe with the setting against that without, on the same
-Docs, interleaved, the median over the runs.
+For a trained pipeline: the scaling fitted to dev (a temperature and a bias for each label), expected calibration error
+(15 bins of equal size) on dev and test before and after, and the area under the ROC curve for telling right from wrong
+entities, beside that of the product of the tokens' marginals. The cost is the time of nlp.pipe with the setting against
+that without, on the same Docs, interleaved, the median over the runs.
 """
 
 import time
@@ -20,7 +20,7 @@ from spacy.tokens import Doc
 from spacy.training import Corpus
 
 from spacy_bilstm_crf.inference import marginals
-from spacy_bilstm_crf.report.calibration import fit_temperature, measure_auroc, measure_reliability
+from spacy_bilstm_crf.report.calibration import fit_scaling, measure_auroc, measure_reliability
 from spacy_bilstm_crf.report.scored import (
     ScoredBatch,
     check_entities,
@@ -28,6 +28,7 @@ from spacy_bilstm_crf.report.scored import (
     read_scored_docs,
     score_examples,
 )
+from spacy_bilstm_crf.scaling import Scaling
 
 SETTINGS = {
     "none": {"prob_attr": None, "spans_key": None, "spans_threshold": None},
@@ -67,19 +68,21 @@ def measure_quality(nlp: Language, dev: Path, test: Path) -> dict[str, float]:
     """Measure calibration and discrimination."""
     dev_batches, test_batches = score_corpus(nlp, dev), score_corpus(nlp, test)
     _, dev_right = check(nlp, dev_batches)
+    labels = numpy.concatenate([scored.entities.labels for scored in dev_batches])
 
-    def score(temperature: float, batches: list[ScoredBatch] = dev_batches) -> numpy.ndarray:
+    def score(scaling: Scaling, batches: list[ScoredBatch] = dev_batches) -> numpy.ndarray:
         for scored in batches:
-            scored.batch.temperature = temperature
+            scored.batch.scaling = scaling
         return numpy.concatenate([scored.batch.score(scored.entities).probabilities for scored in batches])
 
-    fitted = fit_temperature(score, dev_right)
+    n_labels = len(find_recognizer(nlp)[1].labels)
+    fitted = fit_scaling(lambda temperature: score(Scaling(temperature)), labels, dev_right, n_labels)
     before, test_right = check(nlp, test_batches)
-    after = score(fitted.temperature, test_batches)
+    after = score(fitted.scaling, test_batches)
     return {
         "entities": len(test_right),
         "precision": float(test_right.mean()),
-        "temperature": fitted.temperature,
+        "temperature": fitted.scaling.temperature,
         "ece_dev_before": fitted.before.ece,
         "ece_dev_after": fitted.after.ece,
         "ece_test_before": measure_reliability(before, test_right).ece,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from spacy.ml.models.tok2vec import MultiHashEmbed
 from spacy.tokens import Doc
 from thinc.api import Model, chain, concatenate
 from thinc.types import Floats2d
@@ -12,11 +11,13 @@ from .layers.bilstm_crf import BiLSTMCRFLayer, resize_output
 from .layers.char_bilstm import CharBiLSTM
 from .layers.char_ngrams import CharNgramEmbed
 from .layers.characters import CharCNN
+from .layers.hashed_features import HashedFeatures
 from .layers.word_form_embed import WordFormEmbed
 from .layers.word_vectors import WordVectors
 from .types import CRFModel, EmbedModel
 
 DEFAULT_ATTRS: tuple[str | int, ...] = ("NORM", "PREFIX", "SUFFIX", "SHAPE")
+DEFAULT_WIDTHS = (32, 8, 16, 16)
 DEFAULT_ROWS = (5000, 1000, 2500, 1000)
 
 
@@ -84,8 +85,8 @@ def build_word_form_embed_v1(
 
 
 def build_word_char_embed_v1(
-    width: int = 64,
     attrs: Sequence[str | int] = DEFAULT_ATTRS,
+    widths: Sequence[int] = DEFAULT_WIDTHS,
     rows: Sequence[int] = DEFAULT_ROWS,
     include_static_vectors: bool = False,
     fine_tune_vectors: bool = True,
@@ -97,12 +98,12 @@ def build_word_char_embed_v1(
 ) -> EmbedModel:
     """Embed words by hashed features and by a convolution over their characters, each word form of a batch once.
 
-    Registered as `spacy-bilstm-crf.WordCharEmbed.v1`. The vector of a word is that of `spacy.MultiHashEmbed.v2` and
-    that of `spacy-bilstm-crf.CharCNN.v1` beside each other, with that of
-    `spacy-bilstm-crf.WordVectors.v1` as well if it is asked for.
+    Registered as `spacy-bilstm-crf.WordCharEmbed.v1`. The vectors of the attributes, the pretrained vector if it is
+    asked for, and what `spacy-bilstm-crf.CharCNN.v1` gives stand beside one another, as in the papers: the BiLSTM reads
+    them as they are. A layer that mixes them first learns faster and generalises worse.
 
-    width (int): Width of the part that the hashed features are mixed to, and of that from word vectors.
     attrs (Sequence[str | int]): The token attributes that are hashed.
+    widths (Sequence[int]): Width of the vector of each.
     rows (Sequence[int]): Rows of the table of each.
     include_static_vectors (bool): Use the pretrained vectors of the vocabulary as well.
     fine_tune_vectors (bool): Train those of the words of the training data. The vocabulary's own do not change.
@@ -116,31 +117,33 @@ def build_word_char_embed_v1(
     RAISES (ValueError): CRF111 to CRF113 if a setting is out of range.
     REFERENCE: Ma & Hovy 2016
     """
-    _check_least(1, width=width, char_width=char_width)
+    if not attrs or not len(attrs) == len(widths) == len(rows):
+        raise ValueError(Errors.CRF113.format(n_attrs=len(attrs), n_widths=len(widths), n_rows=len(rows)))
+    _check_least(1, char_width=char_width, widths=min(widths), rows=min(rows))
     _check_least(0, char_filters=char_filters)
-    if not attrs or len(attrs) != len(rows):
-        raise ValueError(Errors.CRF113.format(n_attrs=len(attrs), n_rows=len(rows)))
-    embed = MultiHashEmbed(width=width, attrs=list(attrs), rows=list(rows), include_static_vectors=False)
+    parts = [HashedFeatures(attrs=attrs, widths=widths, rows=rows)]
     if include_static_vectors:
-        embed = concatenate(embed, WordVectors(width=width, fine_tune=fine_tune_vectors))
+        parts.append(WordVectors(fine_tune=fine_tune_vectors))
     if char_filters:
-        embed = concatenate(embed, CharCNN(width=char_filters, char_width=char_width))
+        parts.append(CharCNN(width=char_filters, char_width=char_width))
+    embed: EmbedModel = concatenate(*parts)
     return build_word_form_embed_v1(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
 
 
-def build_word_vectors_v1(width: int = 64, fine_tune: bool = True) -> EmbedModel:
+def build_word_vectors_v1(width: int | None = None, fine_tune: bool = True) -> EmbedModel:
     """Embed words by pretrained vectors, found by the exact form and else by the lower-case one.
 
     Registered as `spacy-bilstm-crf.WordVectors.v1`. The vectors are those of the vocabulary ([initialize] vectors). A
     word without one gets zeros.
 
-    width (int): Width of the result.
+    width (int | None): Width that they are mapped to; None for the vectors as they are.
     fine_tune (bool): Train the vectors of the words of the training data. The vocabulary's own do not change.
     RETURNS (Model): From documents to one array of word vectors for each.
     RAISES (ValueError): CRF204 if there are no vectors, CRF205 if they are not those of the training.
     REFERENCE: Collobert et al. 2011
     """
-    _check_least(1, width=width)
+    if width is not None:
+        _check_least(1, width=width)
     return WordVectors(width=width, fine_tune=fine_tune)
 
 

@@ -53,8 +53,8 @@ class Errors:
     CRF111 = "[CRF111] The setting {name} was {value}. Expected at least {least}: check [model]."
     CRF112 = "[CRF112] The setting {name} was {value}. Expected a share from 0 to 1: check [model]."
     CRF113 = (
-        "[CRF113] {n_attrs} attributes and {n_rows} numbers of rows were given. Expected at least one attribute, and "
-        "for each the rows of its table: check attrs and rows in [model]."
+        "[CRF113] {n_attrs} attributes, {n_widths} widths and {n_rows} numbers of rows were given. Expected at least "
+        "one attribute, and for each the width and the rows of its table: check attrs, widths and rows in [model]."
     )
     CRF201 = (
         "[CRF201] The network has no weights yet. Train the pipeline, call nlp.initialize(), or load a trained "

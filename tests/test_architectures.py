@@ -82,14 +82,16 @@ def test_sizes_out_of_range_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"width": 0}, r"CRF111.*width was 0"),
+        ({"widths": [32, 0, 16, 16]}, r"CRF111.*widths was 0"),
+        ({"rows": [100, 100, 0, 100]}, r"CRF111.*rows was 0"),
         ({"char_width": 0}, r"CRF111.*char_width was 0"),
         ({"char_filters": -1}, r"CRF111.*char_filters was -1"),
         ({"min_count": -1}, r"CRF111.*min_count was -1"),
         ({"cache_size": -5}, r"CRF111.*cache_size was -5"),
         ({"unseen_rate": 2.0}, r"CRF112.*unseen_rate was 2.0"),
-        ({"attrs": [], "rows": []}, r"CRF113.*0 attributes"),
-        ({"rows": [10]}, r"CRF113.*4 attributes and 1 numbers"),
+        ({"attrs": [], "widths": [], "rows": []}, r"CRF113.*0 attributes"),
+        ({"rows": [10]}, r"CRF113.*4 attributes, 4 widths and 1 numbers"),
+        ({"widths": [10]}, r"CRF113.*4 attributes, 1 widths and 4 numbers"),
     ],
 )
 def test_settings_of_the_embedding_out_of_range_are_refused(settings, message):

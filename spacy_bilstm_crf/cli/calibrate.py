@@ -13,6 +13,7 @@ from .pipelines import load_examples, load_pipeline, refuse_to_overwrite
 
 if TYPE_CHECKING:  # these load slowly, and spaCy imports this module for each of its commands
     from ..report.calibration import Calibration, Reliability
+    from ..scaling import Scaling
 
 _LEAST_ENTITIES = 30
 _BAR_WIDTH = 30
@@ -23,10 +24,12 @@ class CalibrationResult:
     """What was fitted, and what it does to each label.
 
     total (Calibration): For all entities.
+    labels (tuple[str, ...]): The labels of the recognizer.
     by_label (dict): For each label, the reliability before and after.
     """
 
     total: "Calibration"
+    labels: tuple[str, ...]
     by_label: "dict[str, tuple[Reliability, Reliability]]"
 
 
@@ -40,10 +43,11 @@ def calibrate_cli(
     gpu_id: int = Opt(-1, "--gpu-id", "-g", help="GPU to use, -1 for none"),
     force: bool = Opt(False, "--force", "-F", help="Write into a directory that exists, even that of the model"),
 ) -> None:
-    """Fit a temperature to development data, so that of the entities with probability 0.8 eight in ten are right.
+    """Fit a temperature and biases to development data: of the entities with probability 0.8 eight in ten are right.
 
-    All scores of the model are divided by the temperature before probabilities are computed. The entities that it
-    predicts stay the same. A model that is calibrated already is left as it is.
+    All scores of the model are divided by the temperature before probabilities are computed, and a bias for each label
+    is added to the log odds of its entities. The entities that it predicts stay the same. A model that is calibrated
+    already is left as it is.
     """
     msg = Printer()
     try:
@@ -74,7 +78,7 @@ def calibrate(
     gpu_id: int = -1,
     force: bool = False,
 ) -> CalibrationResult:
-    """Fit a temperature to annotated text and store the pipeline with it.
+    """Fit a temperature and biases of labels to annotated text and store the pipeline with it.
 
     model (str): Name or path of the trained pipeline.
     data (Path): Annotated text that it was not trained on: a .spacy file, or a directory of them.
@@ -89,8 +93,9 @@ def calibrate(
     """
     import numpy
 
-    from ..report.calibration import fit_temperature, measure_by_label
+    from ..report.calibration import fit_scaling, measure_by_label
     from ..report.scored import check_entities, find_recognizer, read_scored_docs, score_examples
+    from ..scaling import Scaling
 
     refuse_to_overwrite(output, force)
     nlp = load_pipeline(model, gpu_id)
@@ -105,20 +110,26 @@ def calibrate(
         [doc.is_known(ent.start, ent.end) for doc in docs for ent in doc.predicted if ent.prob is not None]
     )
 
-    def score(temperature: float) -> "numpy.ndarray":
+    present = pipe.scaling
+    ids = numpy.array([pipe.labels.index(label) for label in labels])
+
+    def score(scaling: Scaling) -> "numpy.ndarray":
         parts = []
         for scored in batches:
-            scored.batch.temperature = temperature
+            scored.batch.scaling = scaling
             parts.append(scored.batch.score(scored.entities).probabilities)
         return numpy.concatenate(parts)[is_known]
 
-    present = pipe.cfg["temperature"]
-    total = fit_temperature(score, is_right, present, n_bins)
+    def score_unbiased(temperature: float) -> "numpy.ndarray":
+        return score(Scaling(temperature))
+
+    total = fit_scaling(score_unbiased, ids, is_right, len(pipe.labels), present, n_bins)
     before = measure_by_label(score(present), is_right, labels, n_bins)
-    after = measure_by_label(score(total.temperature), is_right, labels, n_bins)
-    pipe.cfg["temperature"] = total.temperature
+    after = measure_by_label(score(total.scaling), is_right, labels, n_bins)
+    pipe.cfg["temperature"] = total.scaling.temperature
+    pipe.cfg["label_biases"] = total.scaling.by_label(pipe.labels)
     nlp.to_disk(output)
-    return CalibrationResult(total, {label: (before[label], after[label]) for label in before})
+    return CalibrationResult(total, pipe.labels, {label: (before[label], after[label]) for label in before})
 
 
 def _print_result(result: CalibrationResult, output: Path, msg: Printer) -> None:
@@ -130,13 +141,18 @@ def _print_result(result: CalibrationResult, output: Path, msg: Printer) -> None
     _print_diagram("Reliability before", total.before, msg)
     if total.helps:
         _print_diagram("Reliability after", total.after, msg)
-        msg.good(f"Temperature {total.temperature:.3f}. The calibrated pipeline is in {output}")
+        msg.good(f"{_describe(total.scaling, result.labels)}. The calibrated pipeline is in {output}")
     else:
         msg.good(
-            f"The model is calibrated already: its temperature stays {total.temperature:.3f}",
-            f"The best one on these data, {total.fitted:.3f}, is no better than chance explains, or makes the "
-            f"calibration error larger. The pipeline is in {output}, unchanged.",
+            f"The model is calibrated already: {_describe(total.scaling, result.labels)}, as before",
+            f"The best on these data ({_describe(total.fitted, result.labels)}) is no better than chance explains, or "
+            f"makes the calibration error larger. The pipeline is in {output}, unchanged.",
         )
+
+
+def _describe(scaling: "Scaling", labels: tuple[str, ...]) -> str:
+    texts = [f"{label} {bias:+.2f}" for label, bias in scaling.by_label(labels).items()]
+    return ", ".join([f"temperature {scaling.temperature:.3f}", *texts])
 
 
 def _make_row(name: str, before: "Reliability", after: "Reliability") -> tuple[str, ...]:

@@ -84,11 +84,9 @@ def report(
             progress.update(len(scored.examples))
     if transitions is None:
         raise ValueError(Errors.CRF474.format(path=data))
-    settings = pipe.cfg
     title = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
+    threshold = pipe.cfg["threshold"]
     write_report(
-        ReportData(
-            title, data.name, docs, pipe.labels, settings["threshold"], settings["temperature"], pipe.tags, transitions
-        ),
+        ReportData(title, data.name, docs, pipe.labels, threshold, pipe.scaling, pipe.tags, transitions),
         output,
     )

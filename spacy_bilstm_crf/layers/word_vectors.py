@@ -20,15 +20,17 @@ from .word_forms import find_keys
 RowArray = NDArray[numpy.int64]
 
 
-def WordVectors(*, width: int = 64, fine_tune: bool = True) -> EmbedModel:
-    """Embed words by the vectors of the vocabulary, mapped to a width of choice.
+def WordVectors(*, width: int | None = None, fine_tune: bool = True) -> EmbedModel:
+    """Embed words by the vectors of the vocabulary.
 
-    width (int): Width of the result.
+    width (int | None): Width that they are mapped to; None for the vectors as they are.
     fine_tune (bool): Train the vectors of the words of the training data as well.
     RETURNS (Model): From documents to one (n_tokens, width) array for each.
     REFERENCE: Collobert et al. 2011, who look up "The" as "the", and who train the vectors on
     """
     lookup = VectorLookup(fine_tune=fine_tune)
+    if width is None:
+        return lookup
     projection: Model[list[Floats2d], list[Floats2d]] = with_array(Linear(width))
     model: EmbedModel = chain(lookup, projection)
     model.set_dim("nO", width)

@@ -6,6 +6,7 @@ import numpy
 
 from ..inference import decode
 from ..probabilities import Distribution, LabelledSpans, SpanRules, likely_spans, span_probabilities
+from ..scaling import AS_IT_IS, Scaling
 from ..tag_scheme import TagScheme
 from ..types import BoolArray, IntArray
 from .entity_output import ScoredEntities
@@ -22,7 +23,7 @@ class EntityBatch:
     scheme (TagScheme): The tag scheme.
     n_labels (int): Number of labels.
     distribution (Distribution): The distribution over tag paths as the model gives it.
-    temperature (float): By which its scores are divided for probabilities.
+    scaling (Scaling): What makes of it the probabilities that are given out.
     """
 
     columns: TokenColumns
@@ -30,12 +31,12 @@ class EntityBatch:
     scheme: TagScheme
     n_labels: int
     distribution: Distribution
-    temperature: float = 1.0
+    scaling: Scaling = AS_IT_IS
 
     @property
     def calibrated(self) -> Distribution:
-        """RETURNS (Distribution): The distribution whose probabilities are given out."""
-        return self.distribution.with_temperature(self.temperature)
+        """RETURNS (Distribution): The distribution with the temperature, whose probabilities are those of paths."""
+        return self.distribution.with_temperature(self.scaling.temperature)
 
     def best_paths(self) -> IntArray:
         """Find the best tag path of each document.
@@ -74,7 +75,7 @@ class EntityBatch:
             earliest = _edge_starts(self.columns.is_space, rules.borders)[entities.starts]
             latest = _edge_ends(self.columns.is_space, rules.borders)[entities.ends]
         probabilities = span_probabilities(self.calibrated, spans, rules, earliest=earliest, latest=latest)
-        return ScoredEntities(entities, probabilities)
+        return ScoredEntities(entities, self.scaling.shift(probabilities, entities.labels))
 
     def score_beside(self, entities: Entities, known: ScoredEntities) -> ScoredEntities:
         """Compute the probability of entities, taking over those that are known.
@@ -95,15 +96,18 @@ class EntityBatch:
         threshold (float): The least probability, greater than 0.
         RETURNS (ScoredEntities): The entities, by start, end and label.
         """
-        spans, probabilities = likely_spans(self.calibrated, threshold, self._rules())
+        least = self.scaling.least_unshifted(threshold)
+        spans, probabilities = likely_spans(self.calibrated, least, self._rules())
         entities = Entities(spans.starts, spans.ends, spans.labels)
-        if not self.columns.is_space.any():
+        if self.columns.is_space.any():
+            entities = self.presets.without_covered(trim_entities(entities, self.columns))
+            # Two spans that differ in white space at their edges are one entity.
+            distinct = numpy.unique(numpy.stack([entities.starts, entities.ends, entities.labels]), axis=1)
+            scored = self.score(Entities(distinct[0], distinct[1], distinct[2]))
+        else:
             is_open = ~self.presets.is_covered[entities.starts]
-            return ScoredEntities(entities, probabilities).select(is_open)
-        entities = self.presets.without_covered(trim_entities(entities, self.columns))
-        # Two spans that differ in white space at their edges are one entity.
-        distinct = numpy.unique(numpy.stack([entities.starts, entities.ends, entities.labels]), axis=1)
-        return self.score(Entities(distinct[0], distinct[1], distinct[2]))
+            scored = ScoredEntities(entities, self.scaling.shift(probabilities, entities.labels)).select(is_open)
+        return scored if self.scaling.biases is None else scored.select(scored.probabilities >= threshold)
 
     def _rules(self) -> SpanRules:
         _, continues, goes_on, _ = self.scheme.tag_rules(self.n_labels)

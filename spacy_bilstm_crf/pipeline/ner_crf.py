@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy
 from spacy.language import Language
@@ -13,6 +14,7 @@ from thinc.api import Config
 from ..errors import Errors, Warnings
 from ..objectives import negative_loss_and_gradient
 from ..probabilities import Distribution
+from ..scaling import Scaling
 from ..tag_scheme import TagScheme
 from ..types import Annotation, BoolArray, CRFModel, CRFPotentials, FloatArray
 from .annotation import TagSet, find_labels, read_gold
@@ -36,8 +38,8 @@ mixed_precision = false
 
 [model.tok2vec]
 @architectures = "spacy-bilstm-crf.WordCharEmbed.v1"
-width = 64
 attrs = ["NORM", "PREFIX", "SUFFIX", "SHAPE"]
+widths = [32, 8, 16, 16]
 rows = [5000, 1000, 2500, 1000]
 include_static_vectors = false
 fine_tune_vectors = true
@@ -142,8 +144,13 @@ class NERCRF(CRFPipe):
         spans_threshold (float | None): Put all spans that are at least so probable into the span group as well.
         scorer (Callable | None): The scoring method.
         """
-        cfg = {"overwrite": overwrite, "incorrect_spans_key": incorrect_spans_key, "temperature": 1.0}
-        cfg.update(prob_attr=prob_attr, threshold=threshold, spans_key=spans_key, spans_threshold=spans_threshold)
+        cfg: dict[str, Any] = {
+            "overwrite": overwrite,
+            "incorrect_spans_key": incorrect_spans_key,
+            "prob_attr": prob_attr,
+        }
+        cfg.update(threshold=threshold, spans_key=spans_key, spans_threshold=spans_threshold)
+        cfg.update(temperature=1.0, label_biases={})
         super().__init__(vocab, model, name, tag_scheme=TagScheme(tag_scheme), scorer=scorer, **cfg)
         self.n_unusable_entities = 0
         self.n_unusable_tags = 0
@@ -202,7 +209,12 @@ class NERCRF(CRFPipe):
         n_labels = len(self.cfg["labels"])
         possible = presets.clamp(structural_tags(columns, self.tag_scheme, n_labels), self.tag_scheme, n_labels)
         distribution = Distribution(self.model.predict(docs), self.allowed_transitions, possible)
-        return EntityBatch(columns, presets, self.tag_scheme, n_labels, distribution, self.cfg["temperature"])
+        return EntityBatch(columns, presets, self.tag_scheme, n_labels, distribution, self.scaling)
+
+    @property
+    def scaling(self) -> Scaling:
+        """RETURNS (Scaling): What `spacy crf calibrate` has found, so that probabilities mean what they say."""
+        return Scaling.of_labels(self.cfg["temperature"], self.cfg["label_biases"], self.labels)
 
     def n_best(self, docs: Iterable[Doc], n: int = 5, *, keep_ents: bool = False) -> list[list[ScoredPath]]:
         """Find the n most probable tag paths, each with the entities that are read from it. Documents do not change.

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say, and a temperature that makes them."""
+"""Whether probabilities mean what they say, and a scaling that makes them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import numpy
 
-from ..types import BoolArray, FloatArray
+from ..scaling import AS_IT_IS, Scaling, shift_log_odds
+from ..types import BoolArray, FloatArray, IntArray
 
 N_BINS = 15
 _LARGEST_TEMPERATURE = 10.0
 _TOLERANCE = 0.005
-# Twice the gain in log likelihood that one more parameter reaches by chance in 1 of 20 cases (chi-squared).
-_CHANCE = 3.84
+# How far, in nats, biases of labels are expected to lie from 0: with few entities they stay near it.
+_PRIOR_DEVIATION = 1.0
+_LARGEST_STEP = 2.0
+_N_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -110,51 +113,87 @@ def measure_auroc(probabilities: FloatArray, is_right: BoolArray) -> float:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted temperature and what it does.
+    """A fitted scaling and what it does.
 
-    temperature (float): The temperature to be used: the fitted one if it helps, else the present one.
-    fitted (float): The one of the least log loss.
-    before (Reliability): With the present temperature.
+    scaling (Scaling): What is to be used: what was fitted if it helps, else what is in use.
+    fitted (Scaling): The one of the least log loss.
+    before (Reliability): With the scaling in use.
     after (Reliability): With the one to be used.
     """
 
-    temperature: float
-    fitted: float
+    scaling: Scaling
+    fitted: Scaling
     before: Reliability
     after: Reliability
 
     @property
     def helps(self) -> bool:
-        """RETURNS (bool): Whether the model gets another temperature than it has."""
+        """RETURNS (bool): Whether the model gets another scaling than it has."""
         return self.after is not self.before
 
 
-def fit_temperature(
-    score: Callable[[float], FloatArray], is_right: BoolArray, present: float = 1.0, n_bins: int = N_BINS
+def fit_scaling(
+    score: Callable[[float], FloatArray],
+    labels: IntArray,
+    is_right: BoolArray,
+    n_labels: int,
+    present: Scaling = AS_IT_IS,
+    n_bins: int = N_BINS,
 ) -> Calibration:
-    """Find the temperature of the least log loss, and keep the present one if that is as good.
+    """Find the temperature and the biases of labels of the least log loss, and keep the present ones if as good.
 
-    score (Callable): Gives the probabilities of the entities at a temperature, (n_entities,) float64.
+    score (Callable): Gives the probabilities of the entities at a temperature, without biases, (n_entities,) float64.
+    labels (IntArray): The position of the label of each.
+        (n_entities,) int64
     is_right (BoolArray): Whether the entities are right.
         (n_entities,) bool
-    present (float): The temperature in use.
+    n_labels (int): Number of labels.
+    present (Scaling): The scaling in use.
     n_bins (int): Number of bins for the calibration error.
-    RETURNS (Calibration): The temperature. It is a new one only if the log loss falls by more than chance explains and
-        the calibration error does not grow.
-    REFERENCE: Guo et al. 2017
+    RETURNS (Calibration): The scaling. It is a new one only if the log loss falls by more than chance explains and the
+        calibration error does not grow.
+    REFERENCE: Platt 1999; Guo et al. 2017
     """
 
-    def loss(log_temperature: float) -> float:
-        return measure_log_loss(score(math.exp(log_temperature)), is_right)
+    def fit(log_temperature: float) -> tuple[float, Scaling]:
+        temperature = math.exp(log_temperature)
+        probabilities = score(temperature)
+        biases = _fit_biases(probabilities, labels, is_right, n_labels)
+        scaling = Scaling(temperature, biases)
+        loss = len(labels) * measure_log_loss(scaling.shift(probabilities, labels), is_right)
+        return loss + float((biases**2).sum()) / (2 * _PRIOR_DEVIATION**2), scaling
 
     bound = math.log(_LARGEST_TEMPERATURE)
-    fitted = math.exp(_find_minimum(loss, -bound, bound, _TOLERANCE))
-    before = measure_reliability(score(present), is_right, n_bins)
-    after = measure_reliability(score(fitted), is_right, n_bins)
+    _, fitted = fit(_find_minimum(lambda at: fit(at)[0], -bound, bound, _TOLERANCE))
+    before = measure_reliability(present.shift(score(present.temperature), labels), is_right, n_bins)
+    after = measure_reliability(fitted.shift(score(fitted.temperature), labels), is_right, n_bins)
     gain = 2 * len(is_right) * (before.log_loss - after.log_loss)
-    if gain > _CHANCE and after.ece <= before.ece:
+    if gain > _largest_by_chance(1 + len(numpy.unique(labels))) and after.ece <= before.ece:
         return Calibration(fitted, fitted, before, after)
     return Calibration(present, fitted, before, before)
+
+
+def _fit_biases(probabilities: FloatArray, labels: IntArray, is_right: BoolArray, n_labels: int) -> FloatArray:
+    """Find the biases of the greatest posterior, under a normal prior, by Newton's method. (n_labels,) float64."""
+    biases = numpy.zeros(n_labels)
+    for _ in range(_N_STEPS):
+        shifted = shift_log_odds(probabilities, biases[labels])
+        slope = numpy.bincount(labels, shifted - is_right, n_labels) + biases / _PRIOR_DEVIATION**2
+        curvature = numpy.bincount(labels, shifted * (1.0 - shifted), n_labels) + 1.0 / _PRIOR_DEVIATION**2
+        step = numpy.clip(slope / curvature, -_LARGEST_STEP, _LARGEST_STEP)
+        biases -= step
+        if numpy.abs(step).max(initial=0.0) < 1e-6:
+            break
+    return biases
+
+
+def _largest_by_chance(n_parameters: int) -> float:
+    """Twice the gain in log likelihood that so many parameters reach by chance in 1 of 20 cases.
+
+    REFERENCE: Wilson & Hilferty 1931, on the quantiles of the chi-squared distribution
+    """
+    spread = 2 / (9 * n_parameters)
+    return float(n_parameters * (1 - spread + 1.645 * math.sqrt(spread)) ** 3)
 
 
 def _find_minimum(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:

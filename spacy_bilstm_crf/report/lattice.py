@@ -77,7 +77,7 @@ def explain(nlp: Language, text: str, *, component: str | None = None, n_paths: 
     paths = find_n_best([doc], batch, n_paths, pipe.tag_set)[0]
     emissions = numpy.array(_on_cpu(scores.emissions))
     words = [token.text for token in doc]
-    return Explanation(words, pipe.tags, emissions, moves, first, pairs, paths, batch.temperature)
+    return Explanation(words, pipe.tags, emissions, moves, first, pairs, paths, batch.scaling.temperature)
 
 
 def _on_cpu(array: Any) -> Any:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from ..pipeline.ner_crf import NERCRF
 from ..probabilities import Distribution
+from ..scaling import Scaling
 from . import charts
 from .calibration import Reliability, measure_auroc, measure_by_label, measure_reliability
 from .mistakes import KINDS, LabelCounts, Mistake, count_confusion, count_labels, find_mistakes, trace_threshold
@@ -41,7 +42,7 @@ class ReportData:
     docs (list[ScoredDoc]): The documents.
     labels (tuple[str, ...]): The labels of the recognizer.
     threshold (float): Its threshold.
-    temperature (float): Its temperature.
+    scaling (Scaling): What makes its probabilities.
     tags (list[str]): Its tags.
     transitions (ndarray): Learnt scores of moves between tags, start as an additional row, end as a column; NaN where
         a move is forbidden.
@@ -53,7 +54,7 @@ class ReportData:
     docs: list[ScoredDoc]
     labels: tuple[str, ...]
     threshold: float
-    temperature: float
+    scaling: Scaling
     tags: list[str]
     transitions: numpy.ndarray
 
@@ -105,7 +106,8 @@ def write_report(data: ReportData, path: Path) -> None:
             title=data.title,
             data=data.data,
             threshold=data.threshold,
-            temperature=data.temperature,
+            temperature=data.scaling.temperature,
+            biases=list(data.scaling.by_label(data.labels).items()),
             n_docs=len(data.docs),
             total=total,
             by_label=by_label,

@@ -33,13 +33,14 @@ def run(*args):
     return CliRunner().invoke(spacy_app, ["crf", *map(str, args)])
 
 
-def test_calibrate_stores_a_temperature_and_changes_no_entity(folder, tmp_path):
+def test_calibrate_stores_a_scaling_and_changes_no_entity(folder, tmp_path):
     result = run("calibrate", folder / "model", folder / "dev.spacy", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "Reliability after" in result.output
     before, after = spacy.load(folder / "model"), spacy.load(tmp_path / "out")
     assert before.get_pipe("ner_crf").cfg["temperature"] == 1.0
     assert after.get_pipe("ner_crf").cfg["temperature"] > 1.5
+    assert set(after.get_pipe("ner_crf").cfg["label_biases"]) == {"LOC", "ORG", "PER"}
     assert predict_ents(after) == predict_ents(before)
 
 
@@ -51,8 +52,9 @@ def test_calibrate_says_when_there_is_nothing_to_do(folder, tmp_path):
     result = run("calibrate", tmp_path / "out", folder / "dev.spacy", tmp_path / "again")
     assert result.exit_code == 0
     assert "calibrated already" in result.output
-    again = spacy.load(tmp_path / "again").get_pipe("ner_crf").cfg["temperature"]
-    assert again == pytest.approx(first.total.temperature)
+    again = spacy.load(tmp_path / "again").get_pipe("ner_crf").scaling
+    assert again.temperature == pytest.approx(first.total.scaling.temperature)
+    assert again.biases == pytest.approx(first.total.scaling.biases)
 
 
 def test_calibrate_needs_entities(folder, tmp_path):

@@ -134,13 +134,16 @@ def test_words_that_get_a_vector_later_are_not_answered_from_the_cache():
 
 
 @pytest.mark.parametrize("fine_tune", [True, False])
-def test_vectors_are_mapped_to_the_width(fine_tune):
+@pytest.mark.parametrize("width", [5, None])
+def test_vectors_are_mapped_to_the_width(fine_tune, width):
     vocab = make_vocab()
     docs = [Doc(vocab, words=["us", "London"]), Doc(vocab, words=[])]
-    embed = WordVectors(width=5, fine_tune=fine_tune)
+    embed = WordVectors(width=width, fine_tune=fine_tune)
     embed.initialize(X=docs)
     found = embed.predict(docs)
-    assert [X.shape for X in found] == [(2, 5), (0, 5)]
+    assert [X.shape for X in found] == [(2, width or 3), (0, width or 3)]
+    if width is None:
+        assert_allclose(found[0], [TABLE[2], TABLE[2] * 0])
     assert found[0][0].any()
-    loaded = WordVectors(width=5, fine_tune=fine_tune).from_bytes(embed.to_bytes())
+    loaded = WordVectors(width=width, fine_tune=fine_tune).from_bytes(embed.to_bytes())
     assert_allclose(loaded.predict(docs)[0], found[0])

@@ -15,6 +15,7 @@ from thinc.api import Model
 
 from spacy_bilstm_crf.pipeline.extensions import register_extensions
 from spacy_bilstm_crf.pipeline.ner_crf import NERCRF
+from spacy_bilstm_crf.scaling import shift_log_odds
 from spacy_bilstm_crf.types import CRFPotentials
 
 VOCAB = spacy.blank("en").vocab
@@ -336,6 +337,30 @@ def test_a_temperature_changes_probabilities_but_not_the_best_path():
     assert (after.probabilities != before.probabilities).all()
 
 
+@pytest.mark.parametrize("words", [list("abcd"), ["a", "\n", "b", " "]])
+def test_biases_of_labels_shift_the_odds_of_their_entities_alone(words):
+    pipe = make_pipe(labels=("A", "B"), spans_key="sc")
+    pipe.cfg["spans_threshold"] = 0.001
+    doc = Doc(pipe.vocab, words=words)
+    before, paths = pipe.predict([doc]), pipe.n_best([doc], 3)
+    spans = dict(zip(zip(*_columns(before.spans.entities), strict=True), before.spans.probabilities, strict=True))
+    pipe.cfg["label_biases"] = {"A": 1.5, "B": -0.5}
+    pipe.cfg["spans_threshold"] = 0.02
+    after = pipe.predict([doc])
+    assert after.tag_ids.tolist() == before.tag_ids.tolist()
+    assert [path.log_prob for path in pipe.n_best([doc], 3)[0]] == [path.log_prob for path in paths[0]]
+    shifted = {row: shift_log_odds(prob, 1.5 if row[2] == 0 else -0.5) for row, prob in spans.items()}
+    found = dict(zip(zip(*_columns(after.spans.entities), strict=True), after.spans.probabilities, strict=True))
+    # All that are so probable after the shift, and the entities of the best path.
+    best = set(zip(*_columns(after.entities), strict=True))
+    assert set(found) == {row for row, prob in shifted.items() if prob >= 0.02} | best
+    assert found == {row: pytest.approx(shifted[row], abs=1e-7) for row in found}
+
+
+def _columns(entities):
+    return entities.starts.tolist(), entities.ends.tolist(), entities.labels.tolist()
+
+
 def test_probabilities_through_the_pipeline(tmp_path):
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("ner_crf", config={"prob_attr": "prob", "spans_key": "sc", "spans_threshold": 0.02})
@@ -349,8 +374,9 @@ def test_probabilities_through_the_pipeline(tmp_path):
         found = [(*s, e._.prob) for s, e in zip(as_tuples(doc.ents), doc.ents, strict=True)]
         assert [row[:3] for row in found] == [row[:3] for row in expected]
         assert [row[3] for row in found] == pytest.approx([row[3] for row in expected], abs=1e-6)
-    nlp.get_pipe("ner_crf").cfg["temperature"] = 2.0
+    nlp.get_pipe("ner_crf").cfg.update(temperature=2.0, label_biases={"A": 0.5})
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert loaded.get_pipe("ner_crf").cfg["temperature"] == 2.0
+    assert loaded.get_pipe("ner_crf").cfg["label_biases"] == {"A": 0.5}
     assert [e._.prob for e in loaded(texts[0]).ents] == [e._.prob for e in nlp(texts[0]).ents]

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 SMALL = {
     "components.ner_crf.model.hidden_width": 8,
-    "components.ner_crf.model.tok2vec.width": 8,
+    "components.ner_crf.model.tok2vec.widths": "[4,4,4,4]",
     "components.ner_crf.model.tok2vec.rows": "[100,100,100,100]",
 }
 SHORT = {"training.max_steps": 6, "training.eval_frequency": 3, "training.optimizer.learn_rate": 0.01}

@@ -1,4 +1,4 @@
-"""Figures of calibration on cases that can be worked out by hand, and the temperature on cases where it is known."""
+"""Figures of calibration on cases that can be worked out by hand, and the scaling on cases where it is known."""
 
 import math
 
@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_bilstm_crf.report.calibration import (
-    fit_temperature,
+    fit_scaling,
     measure_auroc,
     measure_by_label,
     measure_log_loss,
     measure_reliability,
 )
+from spacy_bilstm_crf.scaling import Scaling
 
 
 def test_reliability_by_hand():
@@ -54,37 +55,51 @@ def test_auroc_is_the_share_of_pairs_in_order(rows):
         assert math.isnan(measure_auroc(probabilities, is_right))
 
 
-def make_outcomes(true_temperature, n=4000):
-    """Entities whose log odds are too large by a factor."""
+def make_outcomes(true_temperature=1.0, true_biases=(0.0,), n=4000):
+    """Entities whose log odds are too large by a factor, and too small by what their label says."""
     rng = numpy.random.default_rng(0)
     log_odds = rng.normal(1.0, 2.0, n)
-    is_right = rng.random(n) < 1 / (1 + numpy.exp(-log_odds / true_temperature))
-    return lambda temperature: 1 / (1 + numpy.exp(-log_odds / temperature)), is_right
+    labels = rng.integers(len(true_biases), size=n)
+    shifted = log_odds / true_temperature + numpy.array(true_biases)[labels]
+    is_right = rng.random(n) < 1 / (1 + numpy.exp(-shifted))
+    return lambda temperature: 1 / (1 + numpy.exp(-log_odds / temperature)), labels, is_right, len(true_biases)
 
 
 @pytest.mark.parametrize("true_temperature", [0.5, 2.5])
-def test_the_temperature_is_found(true_temperature):
-    score, is_right = make_outcomes(true_temperature)
-    found = fit_temperature(score, is_right)
+@pytest.mark.parametrize("true_biases", [(0.0,), (1.0, -1.5, 0.0)])
+def test_the_scaling_is_found(true_temperature, true_biases):
+    found = fit_scaling(*make_outcomes(true_temperature, true_biases))
     assert found.helps
-    assert found.temperature == pytest.approx(true_temperature, rel=0.1)
+    assert found.scaling.temperature == pytest.approx(true_temperature, rel=0.1)
+    assert found.scaling.biases == pytest.approx(true_biases, abs=0.2)
     assert found.after.ece < found.before.ece
     assert found.after.log_loss < found.before.log_loss
 
 
 def test_a_model_that_is_calibrated_is_left_alone():
-    score, is_right = make_outcomes(1.0)
-    found = fit_temperature(score, is_right)
+    found = fit_scaling(*make_outcomes(true_biases=(0.0, 0.0)))
     assert not found.helps
-    assert found.temperature == 1.0
-    assert found.fitted == pytest.approx(1.0, rel=0.1)
+    assert found.scaling == Scaling()
+    assert found.fitted.temperature == pytest.approx(1.0, rel=0.1)
+    assert found.fitted.biases == pytest.approx([0.0, 0.0], abs=0.2)
     assert found.after is found.before
 
 
-def test_the_present_temperature_is_where_it_starts():
-    score, is_right = make_outcomes(2.0)
-    assert not fit_temperature(score, is_right, present=2.0).helps
-    assert fit_temperature(score, is_right, present=1.0).helps
+def test_the_present_scaling_is_where_it_starts():
+    outcomes = make_outcomes(2.0, (0.5, -0.5))
+    assert fit_scaling(*outcomes, present=Scaling(2.0)).helps
+    assert not fit_scaling(*outcomes, present=Scaling(2.0, numpy.array([0.5, -0.5]))).helps
+
+
+def test_a_label_with_few_entities_stays_near_what_it_was():
+    score, labels, is_right, _ = make_outcomes(2.5)
+    labels = labels.copy()
+    rare = numpy.flatnonzero(~is_right)[:2]
+    labels[rare] = 1
+    # Two wrong ones say little, and a label without any entity nothing.
+    found = fit_scaling(score, labels, is_right, 3)
+    assert -1.5 < found.scaling.biases[1] < 0.0
+    assert found.scaling.biases[2] == 0.0
 
 
 def test_certain_and_wrong_is_expensive_but_finite():

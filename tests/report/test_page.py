@@ -9,8 +9,10 @@ import pytest
 
 from spacy_bilstm_crf.report.page import ReportData, write_report
 from spacy_bilstm_crf.report.scored import Gold, Predicted, ScoredDoc
+from spacy_bilstm_crf.scaling import Scaling
 
 LABELS = ("LOC", "ORG", "PER")
+SCALING = Scaling(1.2, numpy.array([0.25, 0.0, -1.5]))
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 DRIVER = shutil.which("chromedriver")
 needs_chromium = pytest.mark.skipif(
@@ -41,7 +43,7 @@ def make_data(docs):
     tags = ["O", *(f"{prefix}-{label}" for label in LABELS for prefix in "BIES")]
     transitions = numpy.random.default_rng(0).normal(size=(len(tags) + 1, len(tags) + 1)).astype("float32")
     transitions[transitions < -1] = numpy.nan
-    return ReportData("en_model <1>", "test.spacy", docs, LABELS, 0.0, 1.2, tags, transitions)
+    return ReportData("en_model <1>", "test.spacy", docs, LABELS, 0.0, SCALING, tags, transitions)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,11 @@ def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_report(make_data(make_docs(N_ERRORS // 2)), path)
     return path
+
+
+def test_the_head_says_how_probabilities_were_scaled(page):
+    head = " ".join(page.read_text(encoding="utf8").split("<nav", 1)[0].split())
+    assert "Threshold 0, temperature 1.200, biases LOC +0.25, ORG +0.00, PER -1.50." in head
 
 
 @pytest.fixture(scope="module")
