@@ -6,6 +6,7 @@ Both models are trained for a moment first, so that they find about as many enti
 
 predict: `nlp.pipe` over Docs that hold words alone. No document occurs twice; our cache of word forms is warm from
     other documents.
+With --vectors, both have the same word vectors and look them up.
 train: `nlp.update` on batches of 32 sentences with dropout 0.1, alignment of the annotation included.
 """
 
@@ -24,6 +25,7 @@ import wasabi
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.training.initialize import load_vectors_into_model
 from thinc.api import Optimizer
 
 from spacy_bilstm_crf.formats import read_docs
@@ -47,9 +49,17 @@ class System:
     """A pipeline with one component, trained for a moment."""
 
     def __init__(
-        self, factory: str, labels: Sequence[str], *, n_epochs: int = 6, model: dict[str, Any] | None = None
+        self,
+        factory: str,
+        labels: Sequence[str],
+        *,
+        n_epochs: int = 6,
+        model: dict[str, Any] | None = None,
+        vectors: str | None = None,
     ) -> None:
         self.nlp: Language = spacy.blank("en")
+        if vectors is not None:
+            load_vectors_into_model(self.nlp, vectors)
         component = self.nlp.add_pipe(factory, config={"model": model} if model else {})
         docs = list(read_docs(TRAIN, self.nlp))
         self.examples = [Example(Doc(self.nlp.vocab, words=[t.text for t in doc]), doc) for doc in docs]
@@ -125,6 +135,7 @@ def main(
     runs: int = typer.Option(9, min=1, help="Runs of which the median counts"),
     threads: int = typer.Option(1, min=1, help="Threads of torch"),
     mixed_precision: bool = typer.Option(False, help="Let ours compute in bfloat16"),
+    vectors: str | None = typer.Option(None, help="Pipeline with word vectors for both"),
 ) -> None:
     """Print a table of ratios and write it as JSON."""
     torch.set_num_threads(threads)
@@ -132,8 +143,9 @@ def main(
     warm, fresh = sentences[: len(sentences) // 3], sentences[len(sentences) // 3 :]
     results: list[dict] = []
     for labels in (FOUR, EIGHTEEN):
-        ours = System("ner_crf", labels, model={"mixed_precision": mixed_precision})
-        theirs = System("ner", labels)
+        our_model = {"mixed_precision": mixed_precision, "tok2vec": {"include_static_vectors": vectors is not None}}
+        ours = System("ner_crf", labels, model=our_model, vectors=vectors)
+        theirs = System("ner", labels, model={"tok2vec": {"pretrained_vectors": vectors is not None}}, vectors=vectors)
         ours.predict(warm, 1000), theirs.predict(warm[:200], 1000)
         for batch_size, n_docs in ((1000, 1000), (128, 512), (32, 256), (1, 128)):
             part = single_docs(fresh) if batch_size == 1 else fresh
