@@ -51,7 +51,8 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "unconstrained": {f"{MODEL}.constrained": False},
     "BIO": {"components.ner_crf.tag_scheme": "BIO"},
     "bfloat16": {f"{MODEL}.mixed_precision": True},
-    # What spaCy does: a layer that mixes the features of a word before the BiLSTM reads them.
+    # What spaCy does: a layer that mixes the features of a word before the BiLSTM reads them. Overrides of tok2vec do
+    # not reach it.
     "mixed": {},
     "no-characters": {f"{MODEL}.tok2vec.char_filters": 0},
     "frozen-vectors": {f"{MODEL}.tok2vec.fine_tune_vectors": False},

@@ -6,7 +6,7 @@ Both models are trained for a moment first, so that they find about as many enti
 
 predict: `nlp.pipe` over Docs that hold words alone. No document occurs twice; our cache of word forms is warm from
     other documents.
-With --vectors, both have the same word vectors and look them up.
+With --vectors, both have the same word vectors; ours trains them as well, as its default does.
 train: `nlp.update` on batches of 32 sentences with dropout 0.1, alignment of the annotation included.
 """
 

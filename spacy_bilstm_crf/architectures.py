@@ -117,17 +117,37 @@ def build_word_char_embed_v1(
     RAISES (ValueError): CRF111 to CRF113 if a setting is out of range.
     REFERENCE: Ma & Hovy 2016
     """
-    if not attrs or not len(attrs) == len(widths) == len(rows):
-        raise ValueError(Errors.CRF113.format(n_attrs=len(attrs), n_widths=len(widths), n_rows=len(rows)))
-    _check_least(1, char_width=char_width, widths=min(widths), rows=min(rows))
+    _check_least(1, char_width=char_width)
     _check_least(0, char_filters=char_filters)
-    parts = [HashedFeatures(attrs=attrs, widths=widths, rows=rows)]
+    parts = [build_hashed_features_v1(attrs, widths, rows)]
     if include_static_vectors:
         parts.append(WordVectors(fine_tune=fine_tune_vectors))
     if char_filters:
         parts.append(CharCNN(width=char_filters, char_width=char_width))
     embed: EmbedModel = concatenate(*parts)
     return build_word_form_embed_v1(embed, min_count=min_count, unseen_rate=unseen_rate, cache_size=cache_size)
+
+
+def build_hashed_features_v1(
+    attrs: Sequence[str | int] = DEFAULT_ATTRS,
+    widths: Sequence[int] = DEFAULT_WIDTHS,
+    rows: Sequence[int] = DEFAULT_ROWS,
+) -> EmbedModel:
+    """Embed words by their attributes, the vectors of these beside one another.
+
+    Registered as `spacy-bilstm-crf.HashedFeatures.v1`. Other than in `spacy.MultiHashEmbed.v2`, no layer mixes them.
+
+    attrs (Sequence[str | int]): The token attributes that are hashed.
+    widths (Sequence[int]): Width of the vector of each.
+    rows (Sequence[int]): Rows of the table of each.
+    RETURNS (Model): From documents to one array of word vectors for each.
+    RAISES (ValueError): CRF111 if a size is out of range, CRF113 if the lists are not equally long.
+    REFERENCE: Svenstrup et al. 2017 (hash embeddings)
+    """
+    if not attrs or not len(attrs) == len(widths) == len(rows):
+        raise ValueError(Errors.CRF113.format(n_attrs=len(attrs), n_widths=len(widths), n_rows=len(rows)))
+    _check_least(1, widths=min(widths), rows=min(rows))
+    return HashedFeatures(attrs=attrs, widths=widths, rows=rows)
 
 
 def build_word_vectors_v1(width: int | None = None, fine_tune: bool = True) -> EmbedModel:

@@ -13,14 +13,13 @@ class Scaling:
     """A temperature for all scores, and a bias for each label.
 
     temperature (float): By which all scores are divided; 1 for none.
-    biases (FloatArray | None): By how much, in nats, the log odds of an entity of each label are raised after that.
-        None for not at all.
-        (n_labels,) float64
+    biases (tuple[float, ...] | None): By how much, in nats, the log odds of an entity of each label are raised after
+        that. None for not at all.
     REFERENCE: Guo et al. 2017, equation 9; Kuleshov & Liang 2015, who calibrate single events of a structure
     """
 
     temperature: float = 1.0
-    biases: FloatArray | None = None
+    biases: tuple[float, ...] | None = None
 
     @classmethod
     def of_labels(cls, temperature: float, biases: Mapping[str, float], labels: Sequence[str]) -> "Scaling":
@@ -31,7 +30,7 @@ class Scaling:
         labels (Sequence[str]): The labels.
         RETURNS (Scaling): The scaling.
         """
-        return cls(temperature, numpy.array([biases.get(label, 0.0) for label in labels]) if biases else None)
+        return cls(temperature, tuple(biases.get(label, 0.0) for label in labels) if biases else None)
 
     def by_label(self, labels: Sequence[str]) -> dict[str, float]:
         """Return the biases by label.
@@ -39,7 +38,7 @@ class Scaling:
         labels (Sequence[str]): The labels.
         RETURNS (dict[str, float]): The bias of each; empty if there are none.
         """
-        return {} if self.biases is None else dict(zip(labels, self.biases.tolist(), strict=True))
+        return {} if self.biases is None else dict(zip(labels, self.biases, strict=True))
 
     def shift(self, probabilities: FloatArray, labels: IntArray) -> FloatArray:
         """Raise the log odds of entities by the biases of their labels.
@@ -51,7 +50,9 @@ class Scaling:
         RETURNS (FloatArray): Other probabilities. The order of those of one label stays what it is.
             (n_entities,) float64
         """
-        return probabilities if self.biases is None else shift_log_odds(probabilities, self.biases[labels])
+        if self.biases is None:
+            return probabilities
+        return shift_log_odds(probabilities, numpy.array(self.biases)[labels])
 
     def least_unshifted(self, threshold: float) -> float:
         """Find what has to be looked at to miss no entity that is at least so probable.
@@ -59,9 +60,9 @@ class Scaling:
         threshold (float): The least probability after the shift.
         RETURNS (float): The least one before.
         """
-        if self.biases is None or not len(self.biases):
+        if self.biases is None:
             return threshold
-        return float(shift_log_odds(numpy.array([threshold]), -self.biases.max())[0])
+        return float(shift_log_odds(numpy.array([threshold]), -max(self.biases))[0])
 
 
 AS_IT_IS = Scaling()

@@ -105,7 +105,25 @@ def test_sizes_of_characters_out_of_range_are_refused(name):
         build_char_bilstm_v1(**{name: 0})
 
 
-def test_characters_of_a_config_go_beside_any_embedding():
+WITH_MIXED = """
+        [model.tok2vec.embed.*.words]
+        @architectures = "spacy.MultiHashEmbed.v2"
+        width = 8
+        attrs = ["NORM"]
+        rows = [50]
+        include_static_vectors = false
+        """
+WITH_BESIDE = """
+        [model.tok2vec.embed.*.words]
+        @architectures = "spacy-bilstm-crf.HashedFeatures.v1"
+        attrs = ["NORM", "SHAPE"]
+        widths = [6, 2]
+        rows = [50, 50]
+        """
+
+
+@pytest.mark.parametrize("words", [WITH_MIXED, WITH_BESIDE])
+def test_characters_of_a_config_go_beside_any_embedding(words):
     config = Config().from_str(
         """
         [model]
@@ -114,12 +132,9 @@ def test_characters_of_a_config_go_beside_any_embedding():
         @architectures = "spacy-bilstm-crf.WordFormEmbed.v1"
         [model.tok2vec.embed]
         @layers = "concatenate.v1"
-        [model.tok2vec.embed.*.words]
-        @architectures = "spacy.MultiHashEmbed.v2"
-        width = 8
-        attrs = ["NORM"]
-        rows = [50]
-        include_static_vectors = false
+        """
+        + words
+        + """
         [model.tok2vec.embed.*.characters]
         @architectures = "spacy-bilstm-crf.CharBiLSTM.v1"
         hidden_width = 3

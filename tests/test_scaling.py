@@ -25,7 +25,7 @@ def test_a_shift_adds_to_the_log_odds(probabilities, nats):
 
 @given(st.floats(0.001, 0.999), st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=4), st.floats(0.01, 1.0))
 def test_what_lies_below_the_least_stays_below_the_threshold(prob, biases, threshold):
-    scaling = Scaling(1.0, numpy.array(biases))
+    scaling = Scaling(1.0, tuple(biases))
     least = scaling.least_unshifted(threshold)
     after = scaling.shift(numpy.full(len(biases), prob), numpy.arange(len(biases)))
     if prob < least - 1e-9:

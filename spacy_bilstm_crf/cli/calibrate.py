@@ -46,8 +46,8 @@ def calibrate_cli(
     """Fit a temperature and biases to development data: of the entities with probability 0.8 eight in ten are right.
 
     All scores of the model are divided by the temperature before probabilities are computed, and a bias for each label
-    is added to the log odds of its entities. The entities that it predicts stay the same. A model that is calibrated
-    already is left as it is.
+    is added to the log odds of its entities. The best path stays the same; what is chosen by a threshold on
+    probabilities does not. A model that is calibrated already is left as it is.
     """
     msg = Printer()
     try:
@@ -141,7 +141,7 @@ def _print_result(result: CalibrationResult, output: Path, msg: Printer) -> None
     _print_diagram("Reliability before", total.before, msg)
     if total.helps:
         _print_diagram("Reliability after", total.after, msg)
-        msg.good(f"{_describe(total.scaling, result.labels)}. The calibrated pipeline is in {output}")
+        msg.good(f"Fitted: {_describe(total.scaling, result.labels)}. The calibrated pipeline is in {output}")
     else:
         msg.good(
             f"The model is calibrated already: {_describe(total.scaling, result.labels)}, as before",
@@ -152,7 +152,7 @@ def _print_result(result: CalibrationResult, output: Path, msg: Printer) -> None
 
 def _describe(scaling: "Scaling", labels: tuple[str, ...]) -> str:
     texts = [f"{label} {bias:+.2f}" for label, bias in scaling.by_label(labels).items()]
-    return ", ".join([f"temperature {scaling.temperature:.3f}", *texts])
+    return "; biases ".join([f"temperature {scaling.temperature:.3f}", *filter(None, [", ".join(texts)])])
 
 
 def _make_row(name: str, before: "Reliability", after: "Reliability") -> tuple[str, ...]:

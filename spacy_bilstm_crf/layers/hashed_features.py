@@ -18,7 +18,7 @@ _INITIAL_RANGE = 0.5
 def HashedFeatures(*, attrs: Sequence[str | int], widths: Sequence[int], rows: Sequence[int]) -> EmbedModel:
     """Embed words by their attributes, the vectors of these beside one another.
 
-    It is `spacy.MultiHashEmbed.v2` without the layer that mixes the attributes.
+    Other than in `spacy.MultiHashEmbed.v2`, no layer mixes the attributes, and each has a width of its own.
 
     attrs (Sequence[str | int]): The token attributes.
     widths (Sequence[int]): Width of the vector of each.

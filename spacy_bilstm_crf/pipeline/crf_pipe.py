@@ -48,6 +48,7 @@ class CRFPipe(RehearsingPipe):
         self.tag_scheme = tag_scheme
         # What the config says is kept beside the settings in use, so that a file shows which were changed by hand.
         self.cfg: dict[str, Any] = {"labels": [], "tag_scheme": tag_scheme.name, "configured": dict(cfg), **cfg}
+        self._forget_fitted()
         self._allowed: tuple[tuple[str, ...], AllowedTransitions] | None = None
         self._untrained_labels: set[str] = set()
 
@@ -234,6 +235,7 @@ class CRFPipe(RehearsingPipe):
                 node.attrs["learn_vocabulary"](node, self._training_docs(get_examples(), nlp))
         self.model.initialize(X=docs)
         self._untrained_labels.clear()
+        self._forget_fitted()
 
     def _training_docs(self, examples: Iterable[Example], nlp: Language | None) -> Iterator[Doc]:
         """Give the documents with the tokens that the component meets: behind a segmenter, those of the references."""

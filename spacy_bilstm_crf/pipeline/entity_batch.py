@@ -13,6 +13,9 @@ from .entity_output import ScoredEntities
 from .entity_tags import Entities, TokenColumns, trim_entities
 from .presets import Presets
 
+# More of them are not searched for: an entity that is spread over so many is not likely in any.
+_MOST_VARIANTS = 100
+
 
 @dataclass
 class EntityBatch:
@@ -34,7 +37,7 @@ class EntityBatch:
     scaling: Scaling = AS_IT_IS
 
     @property
-    def calibrated(self) -> Distribution:
+    def tempered(self) -> Distribution:
         """RETURNS (Distribution): The distribution with the temperature, whose probabilities are those of paths."""
         return self.distribution.with_temperature(self.scaling.temperature)
 
@@ -60,7 +63,7 @@ class EntityBatch:
         return self.presets.without_covered(entities)
 
     def score(self, entities: Entities) -> ScoredEntities:
-        """Compute the probability of entities: that of all tag paths from which they are read.
+        """Compute the probability of entities: that of all tag paths from which they are read, with their bias.
 
         White space is cut off the edges of what the tags say, where the scheme cannot forbid it there. The probability
         of an entity is that of the outcome, so it counts paths with and without such an edge.
@@ -74,7 +77,7 @@ class EntityBatch:
         if self.columns.is_space.any():
             earliest = _edge_starts(self.columns.is_space, rules.borders)[entities.starts]
             latest = _edge_ends(self.columns.is_space, rules.borders)[entities.ends]
-        probabilities = span_probabilities(self.calibrated, spans, rules, earliest=earliest, latest=latest)
+        probabilities = span_probabilities(self.tempered, spans, rules, earliest=earliest, latest=latest)
         return ScoredEntities(entities, self.scaling.shift(probabilities, entities.labels))
 
     def score_beside(self, entities: Entities, known: ScoredEntities) -> ScoredEntities:
@@ -96,8 +99,8 @@ class EntityBatch:
         threshold (float): The least probability, greater than 0.
         RETURNS (ScoredEntities): The entities, by start, end and label.
         """
-        least = self.scaling.least_unshifted(threshold)
-        spans, probabilities = likely_spans(self.calibrated, least, self._rules())
+        least = self.scaling.least_unshifted(threshold) / self._most_variants()
+        spans, probabilities = likely_spans(self.tempered, least, self._rules())
         entities = Entities(spans.starts, spans.ends, spans.labels)
         if self.columns.is_space.any():
             entities = self.presets.without_covered(trim_entities(entities, self.columns))
@@ -107,7 +110,18 @@ class EntityBatch:
         else:
             is_open = ~self.presets.is_covered[entities.starts]
             scored = ScoredEntities(entities, self.scaling.shift(probabilities, entities.labels)).select(is_open)
-        return scored if self.scaling.biases is None else scored.select(scored.probabilities >= threshold)
+        return scored.select(scored.probabilities >= threshold)
+
+    def _most_variants(self) -> int:
+        """In how many spans the probability of an entity may be found, which differ in white space at their edges."""
+        # Without constraints any tag may begin or end an entity.
+        prefixes = () if self.distribution.allowed is None else self.scheme.prefixes
+        n_open_edges = ("B" not in prefixes) + ("E" not in prefixes)
+        is_space = self.columns.is_space
+        if not is_space.any():
+            return 1
+        gaps = numpy.flatnonzero(numpy.concatenate([[True], ~is_space, [True]]))
+        return min(int(numpy.diff(gaps).max()) ** n_open_edges, _MOST_VARIANTS)
 
     def _rules(self) -> SpanRules:
         _, continues, goes_on, _ = self.scheme.tag_rules(self.n_labels)

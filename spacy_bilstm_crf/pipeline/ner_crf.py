@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 from spacy.language import Language
@@ -115,6 +115,8 @@ def make_ner_crf(
 class NERCRF(CRFPipe):
     """Entity recognizer that decodes the best legal path of a linear-chain CRF into `doc.ents`."""
 
+    FITTED: ClassVar[dict[str, Any]] = {"temperature": 1.0, "label_biases": {}}
+
     def __init__(
         self,
         vocab: Vocab,
@@ -144,13 +146,8 @@ class NERCRF(CRFPipe):
         spans_threshold (float | None): Put all spans that are at least so probable into the span group as well.
         scorer (Callable | None): The scoring method.
         """
-        cfg: dict[str, Any] = {
-            "overwrite": overwrite,
-            "incorrect_spans_key": incorrect_spans_key,
-            "prob_attr": prob_attr,
-        }
-        cfg.update(threshold=threshold, spans_key=spans_key, spans_threshold=spans_threshold)
-        cfg.update(temperature=1.0, label_biases={})
+        cfg: dict[str, Any] = {"overwrite": overwrite, "incorrect_spans_key": incorrect_spans_key}
+        cfg.update(prob_attr=prob_attr, threshold=threshold, spans_key=spans_key, spans_threshold=spans_threshold)
         super().__init__(vocab, model, name, tag_scheme=TagScheme(tag_scheme), scorer=scorer, **cfg)
         self.n_unusable_entities = 0
         self.n_unusable_tags = 0

@@ -49,7 +49,7 @@ def find_n_best(docs: Sequence[Doc], batch: EntityBatch, n: int, tag_set: TagSet
     """
     if n < 1:
         raise ValueError(Errors.CRF322.format(n=n))
-    log_probs, paths = n_best_paths(batch.calibrated, n)
+    log_probs, paths = n_best_paths(batch.tempered, n)
     tags = tag_set.scheme.tags(tag_set.labels)
     found: list[list[ScoredPath]] = [[] for _ in docs]
     for scores, path in zip(log_probs.T.tolist(), paths, strict=True):
@@ -84,7 +84,7 @@ def score_annotation(docs: Sequence[Doc], batch: EntityBatch, tag_set: TagSet) -
     allowed[entities.rows()[0]] = False
     rows, tags = entity_tags(entities, tag_set.scheme)
     allowed[rows, tags] = True
-    return allowed_log_probs(batch.calibrated, allowed)
+    return allowed_log_probs(batch.tempered, allowed)
 
 
 def split_marginals(batch: EntityBatch) -> list[numpy.ndarray]:
@@ -94,7 +94,7 @@ def split_marginals(batch: EntityBatch) -> list[numpy.ndarray]:
     RETURNS (list[ndarray]): For each document an array whose rows sum to 1.
         (n_tokens, n_tags) float32
     """
-    source = batch.calibrated
+    source = batch.tempered
     probabilities = marginals(source.potentials, source.allowed, source.possible_tags)
     ends = numpy.cumsum(batch.columns.lengths).tolist()
     return [probabilities[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -1,8 +1,9 @@
 """Files and bytes of a pipe: its settings and its model, and what is said when they are damaged."""
 
+import copy
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import srsly
 from spacy import util
@@ -23,6 +24,8 @@ class StoredPipe(TrainablePipe):
     name: str
     tag_scheme: TagScheme
     cfg: dict[str, Any]
+    # What is fitted to a trained model, with its values before that. No config sets it.
+    FITTED: ClassVar[dict[str, Any]] = {}
     _untrained_labels: set[str]
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -78,9 +81,13 @@ class StoredPipe(TrainablePipe):
         cfg = self._read(lambda: dict(read()))
         if cfg.get("tag_scheme", self.tag_scheme.name) != self.tag_scheme.name:
             raise ValueError(Errors.CRF303.format(stored=cfg["tag_scheme"], config=self.tag_scheme.name))
+        self._forget_fitted()
         # A setting that was never changed by hand comes from the config, where it may have been edited since.
-        stored = cfg.pop("configured", {})
+        stored = {name: value for name, value in cfg.pop("configured", {}).items() if name not in self.FITTED}
         self.cfg.update({name: value for name, value in cfg.items() if name not in stored or value != stored[name]})
+
+    def _forget_fitted(self) -> None:
+        self.cfg.update(copy.deepcopy(self.FITTED))
 
     def _load_model(self, read: Callable[[], bytes]) -> None:
         constrained = self.model.attrs.get("constrained")

@@ -12,9 +12,10 @@ from ..types import BoolArray, FloatArray, IntArray
 N_BINS = 15
 _LARGEST_TEMPERATURE = 10.0
 _TOLERANCE = 0.005
-# How far, in nats, biases of labels are expected to lie from 0: with few entities they stay near it.
+# How far, in nats, biases of labels are expected to lie from 0.
 _PRIOR_DEVIATION = 1.0
 _LARGEST_STEP = 2.0
+_CERTAIN = 1e-12
 _N_STEPS = 100
 
 
@@ -88,7 +89,7 @@ def measure_log_loss(probabilities: FloatArray, is_right: BoolArray) -> float:
     RETURNS (float): In nats.
     """
     given = numpy.where(is_right, probabilities, 1.0 - probabilities)
-    return float(-numpy.log(numpy.maximum(given, 1e-12)).mean())
+    return float(-numpy.log(numpy.maximum(given, _CERTAIN)).mean())
 
 
 def measure_auroc(probabilities: FloatArray, is_right: BoolArray) -> float:
@@ -116,7 +117,7 @@ class Calibration:
     """A fitted scaling and what it does.
 
     scaling (Scaling): What is to be used: what was fitted if it helps, else what is in use.
-    fitted (Scaling): The one of the least log loss.
+    fitted (Scaling): The one of the least log loss and prior.
     before (Reliability): With the scaling in use.
     after (Reliability): With the one to be used.
     """
@@ -140,7 +141,9 @@ def fit_scaling(
     present: Scaling = AS_IT_IS,
     n_bins: int = N_BINS,
 ) -> Calibration:
-    """Find the temperature and the biases of labels of the least log loss, and keep the present ones if as good.
+    """Find the temperature and the biases of labels that fit outcomes best, and keep the present ones if as good.
+
+    Biases have a normal prior around 0, so that few entities of a label move it little.
 
     score (Callable): Gives the probabilities of the entities at a temperature, without biases, (n_entities,) float64.
     labels (IntArray): The position of the label of each.
@@ -159,7 +162,7 @@ def fit_scaling(
         temperature = math.exp(log_temperature)
         probabilities = score(temperature)
         biases = _fit_biases(probabilities, labels, is_right, n_labels)
-        scaling = Scaling(temperature, biases)
+        scaling = Scaling(temperature, tuple(biases.tolist()))
         loss = len(labels) * measure_log_loss(scaling.shift(probabilities, labels), is_right)
         return loss + float((biases**2).sum()) / (2 * _PRIOR_DEVIATION**2), scaling
 
@@ -175,6 +178,8 @@ def fit_scaling(
 
 def _fit_biases(probabilities: FloatArray, labels: IntArray, is_right: BoolArray, n_labels: int) -> FloatArray:
     """Find the biases of the greatest posterior, under a normal prior, by Newton's method. (n_labels,) float64."""
+    # What is certain has no odds to be raised.
+    probabilities = numpy.clip(probabilities, _CERTAIN, 1.0 - _CERTAIN)
     biases = numpy.zeros(n_labels)
     for _ in range(_N_STEPS):
         shifted = shift_log_odds(probabilities, biases[labels])

@@ -72,7 +72,7 @@ def explain(nlp: Language, text: str, *, component: str | None = None, n_paths: 
     moves = numpy.array(_on_cpu(scores.transitions))
     if pipe.allowed_transitions is not None:
         moves[~pipe.allowed_transitions.transitions] = numpy.nan
-    pairs = pair_marginals(batch.calibrated)
+    pairs = pair_marginals(batch.tempered)
     first = pipe.marginals([doc], keep_ents=not pipe.cfg["overwrite"])[0]
     paths = find_n_best([doc], batch, n_paths, pipe.tag_set)[0]
     emissions = numpy.array(_on_cpu(scores.emissions))

@@ -134,8 +134,8 @@ def score_texts(
 
 def _score_docs(pipe: NERCRF, docs: list[Doc], items: Sequence[tuple[str, dict[str, Any]]]) -> list[RankedText]:
     batch = pipe.read_batch(docs, keep_ents=not pipe.cfg["overwrite"])
-    log_probs, paths = n_best_paths(batch.calibrated, 2)
-    entropy = entropies(batch.calibrated).tolist()
+    log_probs, paths = n_best_paths(batch.tempered, 2)
+    entropy = entropies(batch.tempered).tolist()
     found = batch.score(batch.read_entities(paths[0]))
     places = split_by_doc(found.entities, batch.columns.lengths)
     ranked = []

@@ -8,14 +8,16 @@ from collections import defaultdict
 import numpy
 import pytest
 import spacy
+import srsly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
 from thinc.api import Model
 
 from spacy_bilstm_crf.pipeline.extensions import register_extensions
 from spacy_bilstm_crf.pipeline.ner_crf import NERCRF
-from spacy_bilstm_crf.scaling import shift_log_odds
+from spacy_bilstm_crf.scaling import AS_IT_IS, Scaling, shift_log_odds
 from spacy_bilstm_crf.types import CRFPotentials
 
 VOCAB = spacy.blank("en").vocab
@@ -139,10 +141,7 @@ def test_entity_probabilities_equal_enumeration(doc, scheme, constrained, overwr
         assert ent._.prob == pytest.approx(expected[ent.start, ent.end, ent.label_], abs=1e-7)
         assert ent._.prob >= weights[0] - 1e-7
     group = doc.spans["sc"]
-    likely = {span for span, prob in expected.items() if prob >= 0.01}
-    missed = likely - set(as_tuples(group))
-    # What the tags spell in several ways, each of them rare, may be missed.
-    assert not missed or ({token.is_space for token in doc} == {True, False} and scheme in ("BIO", "IO", "BMES"))
+    assert {span for span, prob in expected.items() if prob >= 0.01 + 1e-6} <= set(as_tuples(group))
     for span, score in zip(group, group.attrs["scores"], strict=True):
         assert score == pytest.approx(expected[span.start, span.end, span.label_], abs=1e-6)
 
@@ -337,9 +336,10 @@ def test_a_temperature_changes_probabilities_but_not_the_best_path():
     assert (after.probabilities != before.probabilities).all()
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("words", [list("abcd"), ["a", "\n", "b", " "]])
-def test_biases_of_labels_shift_the_odds_of_their_entities_alone(words):
-    pipe = make_pipe(labels=("A", "B"), spans_key="sc")
+def test_biases_of_labels_shift_the_odds_of_their_entities_alone(words, scheme):
+    pipe = make_pipe(scheme, ("A", "B"), spans_key="sc")
     pipe.cfg["spans_threshold"] = 0.001
     doc = Doc(pipe.vocab, words=words)
     before, paths = pipe.predict([doc]), pipe.n_best([doc], 3)
@@ -355,6 +355,29 @@ def test_biases_of_labels_shift_the_odds_of_their_entities_alone(words):
     best = set(zip(*_columns(after.entities), strict=True))
     assert set(found) == {row for row, prob in shifted.items() if prob >= 0.02} | best
     assert found == {row: pytest.approx(shifted[row], abs=1e-7) for row in found}
+
+
+def test_what_was_fitted_goes_with_the_weights():
+    examples = [Example.from_dict(Doc(VOCAB, words=["a", "b"]), {"entities": ["U-A", "O"]})]
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("ner_crf")
+    nlp.initialize(lambda: examples)
+    plain = pipe.to_bytes()
+    # Once each as a file of an earlier version has it: among what was configured, or not at all.
+    for change in ({}, {"configured": {"temperature": 1.0}}, {"label_biases": None}):
+        pipe.cfg.update(temperature=2.0, label_biases={"A": 0.5})
+        fitted = pipe.to_bytes()
+        fields = srsly.msgpack_loads(plain)
+        cfg = srsly.json_loads(fields["cfg"])
+        cfg = {name: value for name, value in {**cfg, **change}.items() if value is not None}
+        pipe.from_bytes(srsly.msgpack_dumps({**fields, "cfg": srsly.json_dumps(cfg)}))
+        assert pipe.scaling == AS_IT_IS
+        pipe.from_bytes(fitted)
+        assert pipe.scaling == Scaling(2.0, (0.5,))
+    pipe.cfg["label_biases"]["A"] = 1.0
+    assert pipe.from_bytes(pipe.to_bytes()).scaling == Scaling(2.0, (1.0,))
+    nlp.initialize(lambda: examples)
+    assert pipe.scaling == AS_IT_IS
 
 
 def _columns(entities):

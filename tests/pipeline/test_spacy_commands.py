@@ -109,7 +109,8 @@ def test_debug_model(config_path, paths):
     assert "STEP 3 - prediction" in output
 
 
-def test_debug_profile(model_path, tmp_path):
+def test_debug_profile(model_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it writes to where it runs
     path = tmp_path / "texts.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     assert "function calls" in run("debug", "profile", model_path, path)

@@ -88,10 +88,17 @@ def test_a_model_that_is_calibrated_is_left_alone():
 def test_the_present_scaling_is_where_it_starts():
     outcomes = make_outcomes(2.0, (0.5, -0.5))
     assert fit_scaling(*outcomes, present=Scaling(2.0)).helps
-    assert not fit_scaling(*outcomes, present=Scaling(2.0, numpy.array([0.5, -0.5]))).helps
+    assert not fit_scaling(*outcomes, present=Scaling(2.0, (0.5, -0.5))).helps
 
 
-def test_a_label_with_few_entities_stays_near_what_it_was():
+@pytest.mark.parametrize("prob", [0.0, 1.0])
+def test_certain_and_wrong_entities_do_not_run_away_with_the_bias(prob):
+    probabilities = numpy.full(400, prob)
+    found = fit_scaling(lambda temperature: probabilities, numpy.zeros(400, dtype=int), probabilities < 0.5, 1)
+    assert abs(found.fitted.biases[0]) < 40
+
+
+def test_few_entities_of_a_label_say_little_of_it():
     score, labels, is_right, _ = make_outcomes(2.5)
     labels = labels.copy()
     rare = numpy.flatnonzero(~is_right)[:2]

@@ -12,7 +12,7 @@ from spacy_bilstm_crf.report.scored import Gold, Predicted, ScoredDoc
 from spacy_bilstm_crf.scaling import Scaling
 
 LABELS = ("LOC", "ORG", "PER")
-SCALING = Scaling(1.2, numpy.array([0.25, 0.0, -1.5]))
+SCALING = Scaling(1.2, (0.25, 0.0, -1.5))
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 DRIVER = shutil.which("chromedriver")
 needs_chromium = pytest.mark.skipif(
