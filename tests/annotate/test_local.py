@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,9 @@ def test_workers_end_with_their_parent(tmp_path, make_model, code):
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes as Linux lists them")
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, make_model, code):
     path = write_lines(tmp_path / "a.txt", make_lines(2000))
-    process = start(tmp_path, make_model("test_slow"), path, tmp_path / "out", "--shard-size", 10, "--code", code)
+    args = [make_model("test_slow"), path, tmp_path / "out", "--shard-size", 10, "--code", code]
+    # A shell that runs the tests in the background lets them ignore the signal, which children inherit.
+    process = start(tmp_path, *args, preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL))
     assert wait_until(lambda: (tmp_path / "out" / "shards").is_dir() and shard_paths(tmp_path / "out"))
     workers = find_children(process.pid)
     os.killpg(process.pid, signal.SIGINT)
