@@ -51,8 +51,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "unconstrained": {f"{MODEL}.constrained": False},
     "BIO": {"components.ner_crf.tag_scheme": "BIO"},
     "bfloat16": {f"{MODEL}.mixed_precision": True},
-    # What spaCy does: a layer that mixes the features of a word before the BiLSTM reads them. Overrides of tok2vec do
-    # not reach it.
+    # What spaCy does: a layer that mixes the features of a word before the BiLSTM reads them.
     "mixed": {},
     "no-characters": {f"{MODEL}.tok2vec.char_filters": 0},
     "frozen-vectors": {f"{MODEL}.tok2vec.fine_tune_vectors": False},
@@ -63,24 +62,24 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 SPLITS = ("train", "dev", "test")
 
 
-def make_mixed_embed(with_vectors: bool) -> dict[str, Any]:
-    """Describe the default's embedding with the features of words mixed to a width of 64 by a layer of their own."""
+def make_mixed_embed(embed: dict[str, Any]) -> dict[str, Any]:
+    """Describe an embedding like this one, whose features of words a layer of their own mixes to a width of 64."""
     parts: dict[str, Any] = {
         "features": {
             "@architectures": "spacy.MultiHashEmbed.v2",
             "width": 64,
-            "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
-            "rows": [5000, 1000, 2500, 1000],
+            "attrs": embed["attrs"],
+            "rows": embed["rows"],
             "include_static_vectors": False,
         },
         "characters": {"@architectures": "spacy-bilstm-crf.CharCNN.v1"},
     }
-    if with_vectors:
+    if embed["include_static_vectors"]:
         parts["vectors"] = {"@architectures": "spacy-bilstm-crf.WordVectors.v1", "width": 64}
     return {
         "@architectures": "spacy-bilstm-crf.WordFormEmbed.v1",
-        "min_count": 2,
-        "unseen_rate": 0.3,
+        "min_count": embed["min_count"],
+        "unseen_rate": embed["unseen_rate"],
         "embed": {"@layers": "concatenate.v1", "*": parts},
     }
 
@@ -130,7 +129,8 @@ def load_config(system: str, task: Task, overrides: dict[str, Any]) -> Config:
         name = "ner.cfg"
     config = util.load_config(CONFIGS / name, overrides=changes, interpolate=False)
     if system == "mixed":
-        config["components"]["ner_crf"]["model"]["tok2vec"] = make_mixed_embed(task.vectors is not None)
+        model = config["components"]["ner_crf"]["model"]
+        model["tok2vec"] = make_mixed_embed(model["tok2vec"])
     return replace_with_spacys(config) if system == SPACY else config
 
 

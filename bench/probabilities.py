@@ -26,6 +26,7 @@ from spacy_bilstm_crf.report.scored import (
     check_entities,
     find_recognizer,
     read_scored_docs,
+    rescore,
     score_examples,
 )
 from spacy_bilstm_crf.scaling import Scaling
@@ -69,16 +70,10 @@ def measure_quality(nlp: Language, dev: Path, test: Path) -> dict[str, float]:
     dev_batches, test_batches = score_corpus(nlp, dev), score_corpus(nlp, test)
     _, dev_right = check(nlp, dev_batches)
     labels = numpy.concatenate([scored.entities.labels for scored in dev_batches])
-
-    def score(scaling: Scaling, batches: list[ScoredBatch] = dev_batches) -> numpy.ndarray:
-        for scored in batches:
-            scored.batch.scaling = scaling
-        return numpy.concatenate([scored.batch.score(scored.entities).probabilities for scored in batches])
-
     n_labels = len(find_recognizer(nlp)[1].labels)
-    fitted = fit_scaling(lambda temperature: score(Scaling(temperature)), labels, dev_right, n_labels)
+    fitted = fit_scaling(lambda at: rescore(dev_batches, Scaling(at)), labels, dev_right, n_labels)
     before, test_right = check(nlp, test_batches)
-    after = score(fitted.scaling, test_batches)
+    after = rescore(test_batches, fitted.scaling)
     return {
         "entities": len(test_right),
         "precision": float(test_right.mean()),

@@ -94,7 +94,7 @@ def calibrate(
     import numpy
 
     from ..report.calibration import fit_scaling, measure_by_label
-    from ..report.scored import check_entities, find_recognizer, read_scored_docs, score_examples
+    from ..report.scored import check_entities, find_recognizer, read_scored_docs, rescore, score_examples
     from ..scaling import Scaling
 
     refuse_to_overwrite(output, force)
@@ -114,16 +114,11 @@ def calibrate(
     ids = numpy.array([pipe.labels.index(label) for label in labels])
 
     def score(scaling: Scaling) -> "numpy.ndarray":
-        parts = []
-        for scored in batches:
-            scored.batch.scaling = scaling
-            parts.append(scored.batch.score(scored.entities).probabilities)
-        return numpy.concatenate(parts)[is_known]
+        return rescore(batches, scaling)[is_known]
 
-    def score_unbiased(temperature: float) -> "numpy.ndarray":
-        return score(Scaling(temperature))
-
-    total = fit_scaling(score_unbiased, ids, is_right, len(pipe.labels), present, n_bins)
+    total = fit_scaling(
+        lambda temperature: score(Scaling(temperature)), ids, is_right, len(pipe.labels), present, n_bins
+    )
     before = measure_by_label(score(present), is_right, labels, n_bins)
     after = measure_by_label(score(total.scaling), is_right, labels, n_bins)
     pipe.cfg["temperature"] = total.scaling.temperature

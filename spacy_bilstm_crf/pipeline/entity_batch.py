@@ -117,11 +117,8 @@ class EntityBatch:
         # Without constraints any tag may begin or end an entity.
         prefixes = () if self.distribution.allowed is None else self.scheme.prefixes
         n_open_edges = ("B" not in prefixes) + ("E" not in prefixes)
-        is_space = self.columns.is_space
-        if not is_space.any():
-            return 1
-        gaps = numpy.flatnonzero(numpy.concatenate([[True], ~is_space, [True]]))
-        return min(int(numpy.diff(gaps).max()) ** n_open_edges, _MOST_VARIANTS)
+        words = numpy.flatnonzero(numpy.concatenate([[True], ~self.columns.is_space, [True]]))
+        return min(int(numpy.diff(words).max()) ** n_open_edges, _MOST_VARIANTS)
 
     def _rules(self) -> SpanRules:
         _, continues, goes_on, _ = self.scheme.tag_rules(self.n_labels)

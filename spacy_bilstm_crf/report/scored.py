@@ -15,7 +15,8 @@ from ..pipeline.entity_batch import EntityBatch
 from ..pipeline.entity_output import ScoredEntities, split_by_doc
 from ..pipeline.entity_tags import Entities
 from ..pipeline.ner_crf import NERCRF
-from ..types import BoolArray
+from ..scaling import Scaling
+from ..types import BoolArray, FloatArray
 
 
 class Gold(NamedTuple):
@@ -130,6 +131,21 @@ def score_examples(
             example.predicted = doc
         batch = pipe.read_batch(docs, keep_ents=not pipe.cfg["overwrite"])
         yield ScoredBatch(batch_examples, batch, batch.read_entities(batch.best_paths()))
+
+
+def rescore(batches: Iterable[ScoredBatch], scaling: Scaling) -> FloatArray:
+    """Compute the probabilities of all predicted entities with another scaling, which the batches keep.
+
+    batches (Iterable[ScoredBatch]): What the model says.
+    scaling (Scaling): The scaling.
+    RETURNS (FloatArray): Probabilities, in the order of the entities of the batches.
+        (n_entities,) float64
+    """
+    parts = []
+    for scored in batches:
+        scored.batch.scaling = scaling
+        parts.append(scored.batch.score(scored.entities).probabilities)
+    return numpy.concatenate(parts)
 
 
 def read_scored_docs(scored: ScoredBatch, labels: Sequence[str]) -> list[ScoredDoc]:
